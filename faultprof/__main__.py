@@ -1,0 +1,5 @@
+"""``python -m faultprof``."""
+
+from faultprof.cli import main
+
+main()

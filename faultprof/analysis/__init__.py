@@ -1,0 +1,1 @@
+"""Pure functions of recordings: call trees, histograms, statistics, comparison."""

@@ -1,0 +1,1 @@
+"""Runs a command under probes and fills a recording."""

@@ -1,0 +1,1 @@
+"""Read-only knowledge of a kernel: features, symbols, debuginfo, fault-path functions."""

@@ -1,0 +1,1 @@
+"""The bundled usemem and the named cases of vm-scalability."""
