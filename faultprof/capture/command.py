@@ -1,0 +1,169 @@
+"""The recorded command: forked at once, held before exec(2) until every probe is ready.
+
+Knows: the gate between fork and exec, exec's failures, exit statuses.
+Leaves to others: what is attached meanwhile (sampling) and which signals end it (wait).
+
+The fork comes first, before bcc and its compiler are loaded: the child then copies a small
+address space, and inherits neither their threads nor their file descriptors.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from faultprof.capture.identity import Identity
+from faultprof.errors import ExitCode, FaultprofError
+
+# Python ignores these; a command must not inherit that.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the command ended; times in seconds, of itself and of the children it waited for.
+
+    ``held_s``: the part of these times that our own code used between fork and exec.
+    """
+
+    status: int
+    user_s: float
+    system_s: float
+    held_s: float
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds from exec(2) on."""
+        return max(self.user_s + self.system_s - self.held_s, 0.0)
+
+
+class Command:
+    """A child process between fork(2) and its end.
+
+    Args:
+        argv: the command line; the program is looked up in PATH as its user would.
+        identity: the user to become, or None to stay what we are.
+    """
+
+    def __init__(self, argv: Sequence[str], identity: Identity | None) -> None:
+        self.argv = tuple(argv)
+        gate_read, self._gate = os.pipe()
+        self._result, result_write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._gate)
+            _exec_after_gate(self.argv, identity, gate_read, result_write)
+        os.close(gate_read)
+        os.close(result_write)
+        self.exit: Exit | None = None
+        self._held_s = 0.0
+
+    def release(self) -> None:
+        """Let the command start and return once exec(2) is done.
+
+        Raises:
+            FaultprofError: it cannot be executed (exit code 126 or 127, as a shell's).
+        """
+        self._held_s = _run_time(self.pid)
+        os.write(self._gate, b"x")
+        os.close(self._gate)
+        self._gate = -1
+        report = os.read(self._result, 4)  # exec closes the other end
+        if report:
+            self._reap(0)
+            raise _exec_error(self.argv[0], struct.unpack("=i", report)[0])
+
+    def poll(self) -> Exit | None:
+        """Return how the command ended, or None while it runs."""
+        if self.exit is None:
+            self._reap(os.WNOHANG)
+        return self.exit
+
+    def wait(self) -> Exit:
+        """Wait for the command's end."""
+        while self.exit is None:
+            self._reap(0)
+        return self.exit
+
+    def kill(self, number: int) -> None:
+        """Send a signal to the command, if it still runs."""
+        if self.exit is None:
+            os.kill(self.pid, number)
+
+    def abandon(self) -> None:
+        """End a command that was never released; safe to call at any time."""
+        if self._gate >= 0:
+            os.close(self._gate)
+            self._gate = -1
+            self.wait()
+        if self._result >= 0:
+            os.close(self._result)
+            self._result = -1
+
+    def _reap(self, options: int) -> None:
+        pid, wait_status, usage = os.wait4(self.pid, options)
+        if pid:
+            code = os.waitstatus_to_exitcode(wait_status)
+            status = code if code >= 0 else 128 - code
+            self.exit = Exit(status, usage.ru_utime, usage.ru_stime, self._held_s)
+
+
+def _run_time(pid: int) -> float:
+    """Return the CPU seconds of a task so far; 0 on a kernel without CONFIG_SCHED_INFO."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _exec_after_gate(
+    argv: tuple[str, ...], identity: Identity | None, gate: int, result: int
+) -> NoReturn:
+    """Run in the child: wait for the gate, become the user, exec; never returns."""
+    failure = 0
+    try:
+        if os.read(gate, 1):  # otherwise the parent has gone or given up
+            for number in _IGNORED_BY_PYTHON:
+                signal.signal(number, signal.SIG_DFL)
+            environment = dict(os.environ)
+            if identity is not None:
+                environment = identity.environment(environment)
+                identity.become()
+            os.execvpe(argv[0], argv, environment)
+    except OSError as error:
+        failure = error.errno or errno.EIO
+    finally:
+        # Also after KeyboardInterrupt: no other exit from a forked child may run our clean-up.
+        if failure:
+            os.write(result, struct.pack("=i", failure))
+        os._exit(ExitCode.NOT_FOUND)
+
+
+def _exec_error(program: str, number: int) -> FaultprofError:
+    reason = os.strerror(number)
+    if number == errno.ENOENT:
+        if os.path.dirname(program) and os.path.exists(program):  # noqa: PTH110, PTH120
+            return FaultprofError(
+                f"cannot run {program}: its interpreter does not exist",
+                "look at the first line of the script",
+                ExitCode.NOT_FOUND,
+            )
+        return FaultprofError(
+            f"command not found: {program}",
+            "give a path, or a program in PATH; options of faultprof go before '--'",
+            ExitCode.NOT_FOUND,
+        )
+    return FaultprofError(
+        f"cannot run {program}: {reason}",
+        "it must be an executable file (chmod +x), or a script that begins with #!",
+        ExitCode.NOT_EXECUTABLE,
+    )

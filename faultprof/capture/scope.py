@@ -1,0 +1,136 @@
+"""Which tasks are recorded: the command, a running process, or all; each with its descendants.
+
+Knows: the programs and maps of probes/scope.h, and counters of the time that the tasks run.
+Leaves to others: what is done to the tasks in scope (sampling).
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultprof.bpf.perf_event import SW_TASK_CLOCK, TYPE_SOFTWARE, EventSpec, PerfEvent
+from faultprof.bpf.program import Program
+from faultprof.capture.wait import no_such_process
+from faultprof.errors import FaultprofError, unsupported
+
+# struct scope_state: root_tgid, started, lost_tasks.
+_STATE = struct.Struct("=IIQ")
+
+_TRACEPOINTS = {
+    "sched_process_exec": "on_exec",
+    "sched_process_fork": "on_fork",
+    "sched_process_free": "on_free",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What to record. ``pid`` None: every task. ``held``: the process has yet to call exec(2)."""
+
+    pid: int | None
+    held: bool = False
+
+    @property
+    def everything(self) -> bool:
+        """Whether every task of the machine is in scope."""
+        return self.pid is None
+
+    def knobs(self) -> dict[str, int]:
+        """Return the knobs that probes/scope.h needs."""
+        return {"SCOPE_ALL": int(self.everything)}
+
+    def attach(self, program: Program) -> None:
+        """Make ``program``, which includes scope.h, follow the tasks in scope."""
+        if self.pid is None:
+            return
+        # A running process is in scope at once, a held one when it calls exec.
+        program.write("scope_state", 0, _STATE.pack(self.pid, int(not self.held), 0))
+        for tracepoint, function in _TRACEPOINTS.items():
+            program.load(function, "raw_tracepoint")
+            program.attach_raw_tracepoint(tracepoint, function)
+
+    def lost_tasks(self, program: Program) -> int:
+        """Return how many tasks were not followed because the map of tasks was full."""
+        if self.pid is None:
+            return 0
+        return int(_STATE.unpack(program.read("scope_state", 0))[2])
+
+
+class OnCpuClock:
+    """Counts the time that the tasks in scope run; independent of samples, to check them by.
+
+    The kernel's own per-task clock, inherited by children as ``perf stat`` does it.
+
+    Raises:
+        FaultprofError: the process is gone, or perf events are not permitted.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self._events: list[PerfEvent] = []
+        if scope.pid is None:
+            return
+        spec = EventSpec(TYPE_SOFTWARE, SW_TASK_CLOCK, inherit=True, start_on_exec=scope.held)
+        tids = {scope.pid} if scope.held else _threads(scope.pid)
+        seen: set[int] = set()
+        # A thread born while we look is inherited from one that we have, or found next time.
+        while new := tids - seen:
+            for tid in sorted(new):
+                self._open(spec, tid)
+            seen |= new
+            tids = {scope.pid} if scope.held else _threads(scope.pid)
+        if not self._events:
+            raise no_such_process(scope.pid)
+        if not scope.held:
+            for event in self._events:
+                event.enable()
+
+    def seconds(self) -> float | None:
+        """Return the CPU seconds so far; None when every task is in scope."""
+        if not self._events:
+            return None
+        return sum(event.read().running_ns for event in self._events) / 1e9
+
+    def close(self) -> None:
+        """Stop counting; safe to repeat."""
+        for event in self._events:
+            event.close()
+        self._events.clear()
+
+    def _open(self, spec: EventSpec, tid: int) -> None:
+        try:
+            self._events.append(PerfEvent.open(spec, pid=tid))
+        except OSError as error:
+            if error.errno != errno.ESRCH:
+                self.close()
+                raise open_error(error, "task-clock") from error
+            # The thread ended between the listing and the call: nothing to count.
+
+
+def open_error(error: OSError, clock: str) -> FaultprofError:
+    """Return what a refused perf event means to the user."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return unsupported(
+            "the kernel does not permit perf events here",
+            "run as root (sudo faultprof ...); see 'faultprof doctor'",
+        )
+    if error.errno in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
+        return unsupported(
+            f"this machine has no {clock} event to sample with", "give --clock cpu-clock"
+        )
+    if error.errno == errno.EMFILE:
+        return unsupported(
+            "too many threads or CPUs to open an event for each", "raise the limit: ulimit -n 65536"
+        )
+    return unsupported(
+        f"cannot open a {clock} event: {error.strerror or error}", "see 'faultprof doctor'"
+    )
+
+
+def _threads(pid: int) -> set[int]:
+    try:
+        return {int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()}
+    except (FileNotFoundError, ProcessLookupError):
+        return set()

@@ -1,0 +1,142 @@
+"""``faultprof record``: parse the options, run the session."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faultprof.errors import FaultprofError
+
+DEFAULT_OUTPUT = Path("faultprof.fprof")
+
+
+class Clock(StrEnum):
+    """What drives the sampler."""
+
+    AUTO = "auto"
+    CYCLES = "cycles"
+    CPU_CLOCK = "cpu-clock"
+
+
+class Switch(StrEnum):
+    """A feature that can decide for itself."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
+class Mode(StrEnum):
+    """How to measure."""
+
+    AUTO = "auto"
+    SAMPLE = "sample"
+
+
+def record(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[--] COMMAND [ARG]...", help="What to run and record."),
+    ] = None,
+    pid: Annotated[
+        int | None,
+        typer.Option("-p", "--pid", help="Record a running process and what it forks."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("-a", "--all", help="Record every task of this machine.")
+    ] = False,
+    duration: Annotated[
+        float | None, typer.Option(help="Stop recording after this many seconds.")
+    ] = None,
+    frequency: Annotated[
+        int, typer.Option("-F", "--frequency", help="Samples a second and CPU.")
+    ] = 999,
+    clock: Annotated[
+        Clock, typer.Option(help="What drives the sampler; auto: cycles where there is a PMU.")
+    ] = Clock.AUTO,
+    mode: Annotated[Mode, typer.Option(help="How to measure.")] = Mode.AUTO,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="The recording; default faultprof.fprof, a former one becomes faultprof.fprof.old.",
+        ),
+    ] = None,
+    fault_labels: Annotated[
+        Switch,
+        typer.Option(
+            help="Tell read from write faults where do_read_fault is inlined; "
+            "auto: unless matching debuginfo does it better."
+        ),
+    ] = Switch.AUTO,
+    user_stacks: Annotated[
+        bool, typer.Option("--user-stacks", help="Also record user stacks (frame pointers).")
+    ] = False,
+    max_stacks: Annotated[
+        int, typer.Option(help="Distinct stacks that the kernel side can hold.")
+    ] = 16384,
+    as_root: Annotated[
+        bool, typer.Option("--as-root", help="Under sudo, run the command as root all the same.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 5 if the recording is degraded.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
+) -> None:
+    """Run a command (or watch a process) and record where its page faults spend their time.
+
+    Examples:
+      faultprof record -- usemem -t 4 1g
+
+      faultprof record -p 4711 --duration 10 -o busy.fprof
+
+      faultprof record -a --duration 5
+    """
+    from faultprof.capture.session import RecordOptions, Session
+
+    options = RecordOptions(
+        output=output or DEFAULT_OUTPUT,
+        keep_old=output is None,
+        command=tuple(command or ()),
+        pid=pid,
+        everything=everything,
+        duration=duration,
+        frequency=frequency,
+        clock=clock.value,
+        max_stacks=max_stacks,
+        user_stacks=user_stacks,
+        fault_labels=fault_labels.value,
+        as_root=as_root,
+        strict=strict,
+    )
+    _check_scope(options.command, pid, everything, duration)
+    say = _silent if quiet else _to_stderr
+    raise typer.Exit(Session(options, say).run())
+
+
+def _check_scope(
+    command: tuple[str, ...], pid: int | None, everything: bool, duration: float | None
+) -> None:
+    if pid is not None and (command or everything):
+        raise FaultprofError(
+            "-p PID goes with neither a command nor -a", "give one of them: what to record"
+        )
+    if not (command or pid is not None or everything):
+        raise FaultprofError(
+            "nothing to record", "give a command (faultprof record -- usemem 1g), -p PID or -a"
+        )
+    if duration is not None and not duration > 0:
+        raise FaultprofError(f"a duration of {duration:g} s records nothing", "give more than 0")
+
+
+def _to_stderr(line: str) -> None:
+    print(f"faultprof: {line}", file=sys.stderr)
+
+
+def _silent(_line: str) -> None:
+    pass
