@@ -2,11 +2,11 @@
 /*
  * Feature: do bcc and this kernel get along? The least program of each kind that faultprof uses.
  *
- * `faultprof doctor` compiles and loads it, attaches what attaches itself, and frees it at once;
- * nothing is measured with it.
+ * `faultprof doctor` compiles and loads it, attaches the probe, and frees it all at once; nothing
+ * is measured with it.
  *
  * Knobs:
- *   FENTRY  1: also a program at the entry of handle_mm_fault(); bcc attaches it on loading
+ *   FENTRY  1: also a program at the entry of handle_mm_fault()
  */
 #include <linux/compiler.h>
 #include <linux/types.h>

@@ -26,20 +26,24 @@
 
 struct scope_state {
 	u32 root_tgid;
-	u32 started; /* the root process has called exec(2), or needs not to */
+	u32 started; /* set by user space, or by the exec(2) of a root process that was held */
 	u64 lost_tasks;
 };
+
+BPF_ARRAY(scope_state, struct scope_state, 1);
 
 #if SCOPE_ALL
 
 static __always_inline bool scope_has_current(void)
 {
-	return true;
+	int zero = 0;
+	struct scope_state *state = scope_state.lookup(&zero);
+
+	return state && state->started;
 }
 
 #else
 
-BPF_ARRAY(scope_state, struct scope_state, 1);
 BPF_HASH(scope_tasks, u64, u8, SCOPE_TASKS);
 
 static __always_inline bool scope_has(u64 task, u32 tgid)

@@ -14,9 +14,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 from faultprof.bpf import maps
+from faultprof.bpf.templates import Template
 from faultprof.errors import FaultprofError, unsupported
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _INCLUDE = re.compile(r'#include "([\w.]+)"')
 
-ProgramType = Literal["perf_event", "raw_tracepoint"]
+ProgramType = Literal["perf_event", "raw_tracepoint", "kprobe", "tracing"]
 
 
 def probes_dir() -> Path:
@@ -66,44 +67,98 @@ class Program:
     def __init__(self, name: str, knobs: Mapping[str, int]) -> None:
         self.name = name
         self._bcc = import_bcc()
+        self._links: list[int] = []
         source = _with_includes(probes_dir() / name)
         flags = ["-O2", *(f"-D{knob}={value}" for knob, value in knobs.items())]
-        with _shim_headers(), _translated(f"compile {name}"):
-            self._bpf = self._bcc.BPF(text=source.encode(), cflags=flags)
+        with _shim_headers(), translated(f"compile {name}"):
+            self._bpf = _without_autoload(self._bcc.BPF)(text=source.encode(), cflags=flags)
 
     def load(self, function: str, kind: ProgramType) -> int:
         """Load a program into the kernel and return its file descriptor."""
-        kinds = {
-            "perf_event": self._bcc.BPF.PERF_EVENT,
-            "raw_tracepoint": self._bcc.BPF.RAW_TRACEPOINT,
-        }
-        with _translated(f"load {function} of {self.name}"):
-            return int(self._bpf.load_func(function, kinds[kind]).fd)
+        with translated(f"load {function} of {self.name}"):
+            return int(self._bpf.load_func(function, self._kind(kind)).fd)
+
+    def _kind(self, kind: ProgramType) -> int:
+        bpf = self._bcc.BPF
+        return {
+            "perf_event": int(bpf.PERF_EVENT),
+            "raw_tracepoint": int(bpf.RAW_TRACEPOINT),
+            "kprobe": int(bpf.KPROBE),
+            "tracing": int(bpf.TRACING),
+        }[kind]
+
+    @property
+    def lib(self) -> Any:
+        """libbcc, for what bcc's Python does not offer."""
+        return self._bcc.libbcc.lib
+
+    def functions(self) -> list[str]:
+        """Return the names of the file's programs, as bcc made them."""
+        module = self._bpf.module
+        count = self.lib.bpf_num_functions(module)
+        return [self.lib.bpf_function_name(module, index).decode() for index in range(count)]
+
+    def template(self, function: str) -> Template:
+        """Return a program that is to be loaded with constants of its own."""
+        return Template(self.lib, self._bpf.module, function)
+
+    def load_template(
+        self, template: Template, kind: ProgramType, name: str, constants: Mapping[int, int]
+    ) -> int:
+        """Load a copy of ``template`` under ``name``; the caller closes the file descriptor."""
+        with translated(f"load {name}"):
+            return template.load(self._kind(kind), name, constants)
 
     def attach_raw_tracepoint(self, tracepoint: str, function: str) -> None:
         """Run ``function`` at each hit of a tracepoint, on all tasks.
 
+        Not through bcc's own method, which takes one program a tracepoint.
+
         Raises:
             FaultprofError: this kernel has no such tracepoint (exit code 3).
         """
-        with _translated(f"attach to tracepoint {tracepoint}"):
-            self._bpf.attach_raw_tracepoint(tp=tracepoint, fn_name=function)
+        program = self.load(function, "raw_tracepoint")
+        with translated(f"attach to tracepoint {tracepoint}"):
+            link = self.lib.bpf_attach_raw_tracepoint(program, tracepoint.encode())
+            if link < 0:
+                raise unsupported(
+                    f"this kernel has no tracepoint {tracepoint}", "see 'faultprof doctor'"
+                )
+        self._links.append(link)
 
     def write(self, table: str, index: int, value: bytes) -> None:
         """Set one element of an array map."""
         array = self._bpf[table]
-        with _translated(f"write {table}"):
+        with translated(f"write {table}"):
             array[array.Key(index)] = array.Leaf.from_buffer_copy(value)
 
     def read(self, table: str, index: int) -> bytes:
         """Return one element of an array map."""
         array = self._bpf[table]
-        with _translated(f"read {table}"):
+        with translated(f"read {table}"):
             return bytes(array[array.Key(index)])
+
+    def push(self, table: str, value: int) -> None:
+        """Put a number into a queue map."""
+        queue = self._bpf[table]
+        with translated(f"fill {table}"):
+            queue.push(queue.Leaf(value))
+
+    def read_per_cpu(self, table: str, index: int, words: int) -> list[tuple[int, ...]]:
+        """Return one element of a per-CPU array map for each CPU, as 64-bit words."""
+        import ctypes
+        import struct
+
+        array = self._bpf[table]
+        with translated(f"read {table}"):
+            values = array[array.Key(index)]
+        size = 8 * words
+        raw = ctypes.string_at(ctypes.addressof(values), size * len(values))
+        return list(struct.iter_unpack(f"={words}Q", raw))
 
     def read_counters(self, table: str) -> list[int]:
         """Return an array map's values, summed over CPUs where it is a per-CPU map."""
-        with _translated(f"read {table}"):
+        with translated(f"read {table}"):
             values = [value for _, value in sorted(self._items(table), key=lambda kv: kv[0])]
         return [int(sum(value)) if hasattr(value, "__len__") else int(value) for value in values]
 
@@ -115,16 +170,22 @@ class Program:
         """Return a quiescent hash map's keys, as raw records, and its 64-bit values."""
         import numpy as np
 
-        entries = self._bpf[table]
-        sizeof = self._bcc.table.ct.sizeof
-        with _translated(f"read {table}"):
-            keys, values = maps.read_hash(
-                self._bcc.libbcc.lib, entries.map_fd, sizeof(entries.Key), sizeof(entries.Leaf)
-            )
+        keys, values = self.read_hash_records(table)
         return keys, values.view(np.uint64)
 
+    def read_hash_records(self, table: str) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+        """Return a quiescent hash map's keys and values, both as raw records."""
+        entries = self._bpf[table]
+        sizeof = self._bcc.table.ct.sizeof
+        with translated(f"read {table}"):
+            return maps.read_hash(
+                self.lib, entries.map_fd, sizeof(entries.Key), sizeof(entries.Leaf)
+            )
+
     def close(self) -> None:
-        """Detach everything and free the programs and maps."""
+        """Detach everything and free the programs and maps; safe to repeat."""
+        while self._links:
+            os.close(self._links.pop())
         self._bpf.cleanup()
 
     def __enter__(self) -> Self:
@@ -158,6 +219,19 @@ def _with_includes(path: Path) -> str:
     return "\n".join(lines)
 
 
+def _without_autoload(bpf: Any) -> Any:
+    """Return bcc's class without its habit of attaching programs by their names at once.
+
+    Nothing may run before all that belongs together is attached, in our order.
+    """
+
+    class Quiet(bpf):  # type: ignore[misc]
+        def _trace_autoload(self) -> None:
+            pass
+
+    return Quiet
+
+
 @contextlib.contextmanager
 def _shim_headers() -> Iterator[None]:
     """Point bcc to the header shim, so that it never looks for kernel headers."""
@@ -174,7 +248,7 @@ def _shim_headers() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _translated(action: str) -> Iterator[None]:
+def translated(action: str) -> Iterator[None]:
     """Turn bcc's exceptions, and what libbcc prints to file descriptor 2, into one error.
 
     LLVM's code generator does not even raise: libbcc prints its complaint and calls exit(1).
@@ -184,12 +258,16 @@ def _translated(action: str) -> Iterator[None]:
         try:
             with _stderr_to(printed.fileno()):
                 yield
-        except FaultprofError:
+        except FaultprofError as error:
+            error.detail = error.detail or _contents(printed)
             raise
         except Exception as error:  # bcc raises nothing narrower
-            printed.seek(0)
-            detail = printed.read().decode(errors="replace")
-            raise _explain(action, error, detail) from error
+            raise _explain(action, error, _contents(printed)) from error
+
+
+def _contents(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 @contextlib.contextmanager

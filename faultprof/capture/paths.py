@@ -40,8 +40,8 @@ class Resolver(Protocol):
 class UserResolver(Protocol):
     """What names user stacks, root first."""
 
-    def resolve(self, stack: Any) -> tuple[Frame, ...]:
-        """Return the frames of one user stack of build ids and offsets."""
+    def resolve(self, stack: Any, samples: int = 1) -> tuple[Frame, ...]:
+        """Return the frames of one user stack of build ids and offsets, seen ``samples`` times."""
 
 
 @dataclass(slots=True)
@@ -70,10 +70,14 @@ def name_paths(
         if infer:
             frames, labelled = infer_read_fault(frames, FaultLabel(int(key["fault"])))
             named.labelled[labelled] += count
-        below_user = user.resolve(key["user"][: int(key["user_depth"])]) if user else ()
+        below_user = _user_frames(key, count, user) if user else ()
         path = (*below_user, *frames) or (USER_MODE,)
         named.paths.append(PathCount(_comm(key), path, count))
     return named
+
+
+def _user_frames(key: np.void, samples: int, user: UserResolver) -> tuple[Frame, ...]:
+    return user.resolve(key["user"][: int(key["user_depth"])], samples)
 
 
 def _comm(key: np.void) -> str:

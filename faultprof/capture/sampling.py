@@ -153,6 +153,7 @@ class Sampler:
 
     def start(self) -> None:
         """Start the timers; a held command is sampled from its exec(2) on."""
+        self._scope.start(self._program)
         for timer in self._timers:
             timer.enable()
 
@@ -163,7 +164,7 @@ class Sampler:
         on_cpu_s = self._clock.seconds()
         keys, counts = self._program.read_hash("counts")
         stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
-        stats["lost_tasks"] = self._scope.lost_tasks(self._program)
+        stats["lost_tasks"] = self._scope.stop(self._program)
         return Samples(keys.view(key_dtype(self._options.user_stacks)), counts, stats, on_cpu_s)
 
     def close(self) -> None:
@@ -180,7 +181,6 @@ class Sampler:
         }
 
     def _attach_labels(self) -> None:
-        self._program.load("on_fault", "raw_tracepoint")
         for tracepoint in ("page_fault_user", "page_fault_kernel"):
             self._program.attach_raw_tracepoint(tracepoint, "on_fault")
 

@@ -44,19 +44,30 @@ class Scope:
 
     def attach(self, program: Program) -> None:
         """Make ``program``, which includes scope.h, follow the tasks in scope."""
+        self._set(program, started=False)
         if self.pid is None:
             return
-        # A running process is in scope at once, a held one when it calls exec.
-        program.write("scope_state", 0, _STATE.pack(self.pid, int(not self.held), 0))
         for tracepoint, function in _TRACEPOINTS.items():
-            program.load(function, "raw_tracepoint")
-            program.attach_raw_tracepoint(tracepoint, function)
+            if tracepoint != "sched_process_exec" or self.held:
+                program.attach_raw_tracepoint(tracepoint, function)
 
-    def lost_tasks(self, program: Program) -> int:
-        """Return how many tasks were not followed because the map of tasks was full."""
-        if self.pid is None:
-            return 0
-        return int(_STATE.unpack(program.read("scope_state", 0))[2])
+    def start(self, program: Program) -> None:
+        """Let ``program`` work; where the process is held, its exec(2) does that."""
+        if not self.held:
+            self._set(program, started=True)
+
+    def stop(self, program: Program) -> int:
+        """Make ``program`` ignore what comes; return how many tasks were not followed.
+
+        Tasks are lost when the map of tasks is full.
+        """
+        lost = int(_STATE.unpack(program.read("scope_state", 0))[2])
+        self._set(program, started=False)
+        return lost
+
+    def _set(self, program: Program, *, started: bool) -> None:
+        # A process's number is never 0: it stands for "none".
+        program.write("scope_state", 0, _STATE.pack(self.pid or 0, int(started), 0))
 
 
 class OnCpuClock:

@@ -14,86 +14,34 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from faultprof.capture.command import Command, Exit
+from faultprof.capture.command import Command
 from faultprof.capture.identity import Identity, invoking_user
+from faultprof.capture.options import RecordOptions
 from faultprof.capture.wait import End, Signals, Target, wait_for_command, wait_for_end
-from faultprof.errors import ExitCode, FaultprofError
-from faultprof.recording.ledger import Ledger
+from faultprof.errors import ExitCode, unsupported
 
 if TYPE_CHECKING:
-    from faultprof.capture.sampling import Clock, Sampler, Samples, SamplingOptions
-    from faultprof.recording.metadata import Metadata
-
-Switch = Literal["auto", "on", "off"]
+    from faultprof.capture.outcome import Run
+    from faultprof.capture.sampling import Sampler, SamplingOptions
+    from faultprof.capture.user_files import UserFiles
 
 # After an interrupt the command has this long to end before the recording is written without
 # its exit status.
 _GRACE_SECONDS = 1.0
 
 
+@dataclass(slots=True)
+class _Engines:
+    """What records: attached, quiet until started."""
+
+    sampling: SamplingOptions
+    sampler: Sampler
+    user_files: UserFiles | None
+
+
 @dataclass(frozen=True, slots=True)
-class RecordOptions:
-    """What to record, how, and where to.
-
-    Exactly one of ``command``, ``pid`` and ``everything`` gives the scope, but ``everything``
-    may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz.
-    """
-
-    output: Path
-    keep_old: bool = False
-    command: tuple[str, ...] = ()
-    pid: int | None = None
-    everything: bool = False
-    duration: float | None = None
-    frequency: int = 999
-    clock: Clock | Literal["auto"] = "auto"
-    max_stacks: int = 16384
-    user_stacks: bool = False
-    fault_labels: Switch = "auto"
-    as_root: bool = False
-    strict: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the options that shaped the data, for the recording's metadata."""
-        return {
-            "frequency": self.frequency,
-            "pid": self.pid,
-            "everything": self.everything,
-            "duration_s": self.duration,
-            "max_stacks": self.max_stacks,
-            "user_stacks": self.user_stacks,
-            "fault_labels": self.fault_labels,
-            "as_root": self.as_root,
-        }
-
-
-@dataclass(slots=True)
-class _Measured:
-    """What one run left in our hands when sampling stopped."""
-
-    samples: Samples
-    wall_s: float
-    end: End
-    exit: Exit | None
-
-    @property
-    def on_cpu_s(self) -> float | None:
-        """CPU seconds of the recorded tasks; None when every task was recorded.
-
-        Two clocks, and neither has it all: the inherited one stops before a task's last steps
-        (65 µs a process in a loop of 1,000 `true`), the exit status only tells of children
-        that were waited for. The larger one is the nearer to the truth.
-        """
-        clock = self.samples.on_cpu_s
-        if clock is None or self.exit is None or self.end is not End.COMMAND:
-            return clock
-        return max(clock, self.exit.cpu_s)
-
-
-@dataclass(slots=True)
 class Session:
     """Runs one recording; ``say`` gets each line meant for the user's terminal."""
 
@@ -109,14 +57,15 @@ class Session:
         """
         self._check()
         with ExitStack() as undo:
+            # Before anything heavy is loaded: the child inherits none of it.
             command = self._hold_command(undo)
             target = self._watch_target(undo)
-            sampling, sampler = self._prepare(undo, command)
+            engines = self._attach(undo, command)
             signals = undo.enter_context(Signals())
-            measured = self._measure(command, target, sampler, signals)
-            ledger = self._write(measured, sampling)
+            run = self._measure(command, target, engines, signals)
+            degraded = self._write(run)
             status = self._finish(command, signals)
-        if ledger.degraded and self.options.strict and status == ExitCode.OK:
+        if degraded and self.options.strict and status == ExitCode.OK:
             return ExitCode.DEGRADED
         return status
 
@@ -135,126 +84,111 @@ class Session:
         if not self.options.command:
             return None
         identity = None if self.options.as_root else self.identity
-        command = Command(self.options.command, identity)
+        command = Command(self._with_usemem(self.options.command), identity)
         undo.callback(command.abandon)
         return command
+
+    def _with_usemem(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Put the bundled usemem in the place of one that PATH does not have."""
+        if argv[0] != "usemem":
+            return argv
+        from faultprof.workloads.usemem import find_usemem
+
+        identity = self.identity
+        source = find_usemem(
+            owner=identity.owner if identity is not None else None,
+            home=identity.home if identity is not None else None,
+        )
+        if source.bundled:
+            did = "built" if source.built else "running"
+            self.say(f"PATH has no usemem; {did} the bundled one: {source.path}")
+        return (str(source.path), *argv[1:])
 
     def _watch_target(self, undo: ExitStack) -> Target | None:
         if self.options.pid is None:
             return None
         return undo.enter_context(closing(Target(self.options.pid)))
 
-    def _prepare(self, undo: ExitStack, command: Command | None) -> tuple[SamplingOptions, Sampler]:
-        from faultprof.capture.sampling import Sampler, SamplingOptions, allow_many_events
-        from faultprof.capture.sampling import best_clock as pick
+    def _attach(self, undo: ExitStack, command: Command | None) -> _Engines:
+        from faultprof.capture.sampling import Sampler, allow_many_events
         from faultprof.capture.scope import Scope
+        from faultprof.capture.user_files import UserFiles
 
         options = self.options
-        allow_many_events()
-        sampling = SamplingOptions(
-            frequency=options.frequency,
-            clock=pick() if options.clock == "auto" else options.clock,
-            max_stacks=options.max_stacks,
-            user_stacks=options.user_stacks,
-            fault_labels=self._wants_labels(),
-        )
         held = command is not None and not options.everything
         pid = command.pid if command is not None and held else options.pid
+        allow_many_events()
         # bcc's compiler releases the interpreter lock: the imports cost no time of their own
         # here, and would delay the prompt after the command's end.
         preload = threading.Thread(target=_preload)
         preload.start()
         undo.callback(preload.join)
+        sampling = self._sampling_options()
+        user_files = None
+        if options.user_stacks:
+            user_files = undo.enter_context(closing(UserFiles(pid, options.command)))
         sampler = undo.enter_context(closing(Sampler(Scope(pid, held), sampling)))
         preload.join()
-        return sampling, sampler
+        return _Engines(sampling, sampler, user_files)
+
+    def _sampling_options(self) -> SamplingOptions:
+        from faultprof.capture.sampling import SamplingOptions, best_clock
+
+        options = self.options
+        return SamplingOptions(
+            frequency=options.frequency,
+            clock=best_clock() if options.clock == "auto" else options.clock,
+            max_stacks=options.max_stacks,
+            user_stacks=options.user_stacks,
+            fault_labels=self._wants_labels(),
+        )
 
     def _wants_labels(self) -> bool:
         from faultprof.capture.sampling import fault_write_bit
+        from faultprof.kernel.build_id import kernel_build_id
+        from faultprof.kernel.debuginfo import find_debuginfo
 
         possible = fault_write_bit() is not None
         if self.options.fault_labels == "on" and not possible:
-            raise FaultprofError(
+            raise unsupported(
                 f"fault labels need tracepoints that {platform.machine()} does not have",
                 "leave out --fault-labels on; matching debuginfo shows do_read_fault exactly",
-                ExitCode.UNSUPPORTED,
             )
         if self.options.fault_labels != "auto":
             return self.options.fault_labels == "on"
         return possible and find_debuginfo(kernel_build_id()).path is None
 
     def _measure(
-        self, command: Command | None, target: Target | None, sampler: Sampler, signals: Signals
-    ) -> _Measured:
-        """Let the command go, wait for the end, stop the sampler."""
-        sampler.start()
+        self, command: Command | None, target: Target | None, engines: _Engines, signals: Signals
+    ) -> Run:
+        """Let the command go, wait for the end, stop the engines."""
+        from faultprof.capture.outcome import Run
+
+        if engines.user_files is not None:
+            engines.user_files.start()
+        engines.sampler.start()
         if command is not None:
             command.release()
         started = time.monotonic()
         end = wait_for_end(signals, command, target, self.options.duration)
         wall_s = time.monotonic() - started
-        samples = sampler.stop()
-        sampler.close()
+        samples = engines.sampler.stop()
+        engines.sampler.close()
+        if engines.user_files is not None:
+            engines.user_files.stop()
         if command is not None and end is End.SIGNAL:
             wait_for_command(signals, command, _GRACE_SECONDS)
-        exit_ = command.poll() if command is not None else None
-        return _Measured(samples, wall_s, end, exit_)
+        ended = command.poll() if command is not None else None
+        return Run(engines.sampling, samples, engines.user_files, wall_s, end, ended)
 
-    def _write(self, measured: _Measured, sampling: SamplingOptions) -> Ledger:
-        """Name the stacks, judge them and write the recording."""
-        from faultprof.capture.paths import name_paths
-        from faultprof.capture.quality import judge_labels, judge_samples
-        from faultprof.kernel.symbols import Symbolizer
-        from faultprof.recording.writer import write_recording
+    def _write(self, run: Run) -> bool:
+        """Write the recording, say so, and return whether it is degraded."""
+        from faultprof.capture.outcome import write_outcome
 
-        ledger = Ledger()
-        owner = self.identity.owner if self.identity is not None else None
-        symbolizer = Symbolizer(owner=owner)
-        named = name_paths(measured.samples, symbolizer, None, infer=sampling.fault_labels)
-        judge_samples(ledger, measured.samples, sampling, measured.on_cpu_s)
-        if sampling.fault_labels:
-            judge_labels(ledger, named.labelled)
-        symbolizer.enter(ledger)
-        write_recording(
-            self.options.output,
-            self._metadata(measured, sampling, ledger),
-            [named.paths],
-            owner=owner,
-            keep_old=self.options.keep_old,
-        )
-        self._tell(ledger)
-        return ledger
-
-    def _metadata(self, measured: _Measured, sampling: SamplingOptions, ledger: Ledger) -> Metadata:
-        from faultprof.capture.machine import cpu_info, kernel_info
-        from faultprof.recording.metadata import Metadata, RunInfo
-
-        end = measured.exit
-        run = RunInfo(
-            index=0,
-            exit_status=end.status if end is not None else None,
-            wall_s=measured.wall_s,
-            user_s=end.user_s if end is not None else 0.0,
-            sys_s=end.system_s if end is not None else 0.0,
-            samples=int(measured.samples.counts.sum()),
-            on_cpu_s=measured.on_cpu_s or 0.0,
-        )
-        return Metadata(
-            command=self.options.command,
-            kernel=kernel_info(),
-            mode="sample",
-            clock=sampling.clock,
-            frequency=sampling.frequency,
-            runs=(run,),
-            ledger=ledger,
-            host=platform.node(),
-            cpu=cpu_info(),
-            options=self.options.to_json(),
-        )
-
-    def _tell(self, ledger: Ledger) -> None:
+        ledger = write_outcome(self.options, self.identity, run)
         samples = ledger.counters["samples"]
         self.say(f"{samples} samples, {ledger.verdict}; wrote {self.options.output}")
+        return ledger.degraded
 
     def _finish(self, command: Command | None, signals: Signals) -> int:
         """Wait for a command that runs on after its recording; return the exit status."""
@@ -281,7 +215,7 @@ class _Escalation:
 
 def _preload() -> None:
     """Import what naming and writing need."""
-    from faultprof.kernel import symbols  # noqa: F401
+    from faultprof.capture import outcome  # noqa: F401
     from faultprof.recording import writer
 
     writer.preload()

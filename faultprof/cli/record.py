@@ -64,7 +64,7 @@ def record(
         typer.Option(
             "-o",
             "--output",
-            help="The recording; default faultprof.fprof, a former one becomes faultprof.fprof.old.",
+            help="The recording. Default: faultprof.fprof; a former one is kept as .old.",
         ),
     ] = None,
     fault_labels: Annotated[
@@ -97,7 +97,8 @@ def record(
 
       faultprof record -a --duration 5
     """
-    from faultprof.capture.session import RecordOptions, Session
+    from faultprof.capture.options import RecordOptions
+    from faultprof.capture.session import Session
 
     options = RecordOptions(
         output=output or DEFAULT_OUTPUT,
@@ -106,6 +107,7 @@ def record(
         pid=pid,
         everything=everything,
         duration=duration,
+        mode=mode.value,
         frequency=frequency,
         clock=clock.value,
         max_stacks=max_stacks,

@@ -1,0 +1,84 @@
+"""Takes away what would outlive a killed faultprof: definitions of kretprobes in tracefs.
+
+Knows: that a program, an fentry link and a perf kprobe vanish with their file descriptors, but a
+kretprobe with more than the default number of instances has to be defined in tracefs and stays.
+Leaves to others: attaching (probes).
+
+A small process waits for the end of a pipe. It is forked before bcc is loaded, in a session of
+its own, so that no Ctrl-C and no kill of the process group reaches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import NoReturn
+
+EVENTS = Path("/sys/kernel/tracing/kprobe_events")
+
+_DISMISSED = b"."
+
+
+class Janitor:
+    """Watches over this process from its creation until :meth:`dismiss`."""
+
+    def __init__(self) -> None:
+        reader, self._writer = os.pipe()
+        watched = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._writer)
+            _watch(reader, watched)
+        os.close(reader)
+
+    def dismiss(self) -> None:
+        """Let the janitor go; everything has been taken away in an orderly manner."""
+        if self._writer >= 0:
+            os.write(self._writer, _DISMISSED)
+            os.close(self._writer)
+            self._writer = -1
+            os.waitpid(self._pid, 0)
+
+
+def remove_events_of(pid: int, events: Path = EVENTS) -> list[str]:
+    """Remove the kprobe definitions that libbcc made for a process and return their names.
+
+    libbcc ends the name of every such event in ``_bcc_PID``.
+    """
+    suffix = f"_bcc_{pid}"
+    with contextlib.suppress(OSError):
+        lines = events.read_text().splitlines()
+        # "r4096:kprobes/r_leave_do_fault_bcc_4711 do_fault"
+        names = [line.split()[0].partition(":")[2] for line in lines if suffix in line]
+        mine = [name for name in names if name.endswith(suffix)]
+        for name in mine:
+            _remove(events, name)
+        return mine
+    return []
+
+
+def _remove(events: Path, name: str) -> None:
+    # The dying process's last reference to the event may take a moment to go.
+    for _ in range(50):
+        try:
+            with events.open("a") as file:
+                file.write(f"-:{name}\n")
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+
+
+def _watch(reader: int, pid: int) -> NoReturn:
+    """Run in the child: wait, clean up, never return into the parent's code."""
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)
+        if os.read(reader, 1) != _DISMISSED:
+            remove_events_of(pid)
+    finally:
+        os._exit(0)

@@ -1,0 +1,145 @@
+"""bpf(2) as the kernel offers it: load a few instructions, attach a raw tracepoint.
+
+Knows: the system call, its attribute structures and the encoding of instructions.
+Leaves to others: what an attempt tells (``probing``); programs worth the name, which are C in
+probes/ and compiled by bcc (``program``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import struct
+import sys
+from collections.abc import Iterator
+from enum import IntEnum
+
+# asm/unistd.h of each architecture.
+_SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
+
+_COMMAND_PROG_LOAD = 5
+_COMMAND_RAW_TRACEPOINT_OPEN = 17
+
+ATTACH_FENTRY = 24  # BPF_TRACE_FENTRY
+
+
+class ProgramType(IntEnum):
+    """``enum bpf_prog_type``, as far as faultprof uses it."""
+
+    KPROBE = 2
+    PERF_EVENT = 7
+    RAW_TRACEPOINT = 17
+    TRACING = 26
+
+
+class _LoadAttr(ctypes.Structure):
+    """``union bpf_attr`` as BPF_PROG_LOAD reads it, up to ``attach_btf_id`` (Linux 5.5)."""
+
+    _fields_ = (
+        ("prog_type", ctypes.c_uint32),
+        ("insn_cnt", ctypes.c_uint32),
+        ("insns", ctypes.c_uint64),
+        ("license", ctypes.c_uint64),
+        ("log_level", ctypes.c_uint32),
+        ("log_size", ctypes.c_uint32),
+        ("log_buf", ctypes.c_uint64),
+        ("kern_version", ctypes.c_uint32),
+        ("prog_flags", ctypes.c_uint32),
+        ("prog_name", ctypes.c_char * 16),
+        ("prog_ifindex", ctypes.c_uint32),
+        ("expected_attach_type", ctypes.c_uint32),
+        ("prog_btf_fd", ctypes.c_uint32),
+        ("func_info_rec_size", ctypes.c_uint32),
+        ("func_info", ctypes.c_uint64),
+        ("func_info_cnt", ctypes.c_uint32),
+        ("line_info_rec_size", ctypes.c_uint32),
+        ("line_info", ctypes.c_uint64),
+        ("line_info_cnt", ctypes.c_uint32),
+        ("attach_btf_id", ctypes.c_uint32),
+    )
+
+
+class _RawTracepointAttr(ctypes.Structure):
+    """``union bpf_attr`` as BPF_RAW_TRACEPOINT_OPEN reads it."""
+
+    _fields_ = (
+        ("name", ctypes.c_uint64),
+        ("prog_fd", ctypes.c_uint32),
+    )
+
+
+def instruction(
+    code: int, *, dst: int = 0, src: int = 0, offset: int = 0, immediate: int = 0
+) -> bytes:
+    """Encode one instruction: ``struct bpf_insn`` of linux/bpf.h."""
+    low, high = (dst, src) if sys.byteorder == "little" else (src, dst)
+    return struct.pack("=BBhi", code, high << 4 | low, offset, immediate)
+
+
+@contextlib.contextmanager
+def loaded(
+    kind: ProgramType, instructions: bytes, *, attach_type: int = 0, attach_btf_id: int = 0
+) -> Iterator[int]:
+    """Load a program and yield its file descriptor; leaving the block frees it.
+
+    Raises:
+        OSError: as bpf(2).
+    """
+    code = ctypes.create_string_buffer(instructions, len(instructions))
+    license_text = ctypes.create_string_buffer(b"GPL")
+    attr = _LoadAttr(
+        prog_type=kind,
+        insn_cnt=len(instructions) // 8,
+        insns=ctypes.addressof(code),
+        license=ctypes.addressof(license_text),
+        prog_name=b"faultprof_probe",
+        expected_attach_type=attach_type,
+        attach_btf_id=attach_btf_id,
+    )
+    with _owned(_bpf(_COMMAND_PROG_LOAD, attr)) as fd:
+        yield fd
+
+
+@contextlib.contextmanager
+def attached_raw_tracepoint(program_fd: int, name: str | None) -> Iterator[int]:
+    """Attach a program to a raw tracepoint; leaving the block detaches it.
+
+    ``name`` is None for a program that names its target itself, as an fentry program does.
+
+    Raises:
+        OSError: as bpf(2); ENOENT when this kernel has no such tracepoint.
+    """
+    text = ctypes.create_string_buffer(name.encode()) if name else None
+    attr = _RawTracepointAttr(
+        name=ctypes.addressof(text) if text is not None else 0, prog_fd=program_fd
+    )
+    with _owned(_bpf(_COMMAND_RAW_TRACEPOINT_OPEN, attr)) as fd:
+        yield fd
+
+
+@contextlib.contextmanager
+def _owned(fd: int) -> Iterator[int]:
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _bpf(command: int, attr: ctypes.Structure) -> int:
+    machine = platform.machine()
+    number = _SYSCALL_NUMBER.get(machine)
+    if number is None:
+        raise OSError(0, f"the number of bpf(2) is not known for {machine}")
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(
+        ctypes.c_long(number),
+        ctypes.c_int(command),
+        ctypes.byref(attr),
+        ctypes.c_uint(ctypes.sizeof(attr)),
+    )
+    if fd < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), "bpf")
+    return int(fd)

@@ -1,0 +1,49 @@
+"""What a recording is asked to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Mode = Literal["auto", "sample", "trace"]
+Clock = Literal["auto", "cycles", "cpu-clock"]
+Switch = Literal["auto", "on", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """What to record, how, and where to.
+
+    Exactly one of ``command``, ``pid`` and ``everything`` gives the scope, but ``everything``
+    may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz.
+    """
+
+    output: Path
+    keep_old: bool = False
+    command: tuple[str, ...] = ()
+    pid: int | None = None
+    everything: bool = False
+    duration: float | None = None
+    mode: Mode = "auto"
+    frequency: int = 999
+    clock: Clock = "auto"
+    max_stacks: int = 16384
+    user_stacks: bool = False
+    fault_labels: Switch = "auto"
+    as_root: bool = False
+    strict: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options that shaped the data, for the recording's metadata."""
+        return {
+            "mode": self.mode,
+            "frequency": self.frequency,
+            "pid": self.pid,
+            "everything": self.everything,
+            "duration_s": self.duration,
+            "max_stacks": self.max_stacks,
+            "user_stacks": self.user_stacks,
+            "fault_labels": self.fault_labels,
+            "as_root": self.as_root,
+        }

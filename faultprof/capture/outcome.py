@@ -1,0 +1,113 @@
+"""From what a run left behind to a recording: name, judge, describe, write.
+
+Knows: what belongs into a recording's metadata and where each part of it comes from.
+Leaves to others: measuring (session), each step's own work.
+"""
+
+from __future__ import annotations
+
+import platform
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from faultprof.capture.command import Exit
+from faultprof.capture.identity import Identity
+from faultprof.capture.machine import cpu_info, kernel_info
+from faultprof.capture.options import RecordOptions
+from faultprof.capture.paths import NamedPaths, name_paths
+from faultprof.capture.quality import judge_labels, judge_samples
+from faultprof.capture.user_symbols import UserSymbols
+from faultprof.capture.wait import End
+from faultprof.kernel.symbols import Symbolizer
+from faultprof.recording.ledger import Ledger
+from faultprof.recording.metadata import Metadata, RunInfo
+from faultprof.recording.writer import write_recording
+
+if TYPE_CHECKING:
+    from faultprof.capture.sampling import Samples, SamplingOptions
+    from faultprof.capture.user_files import UserFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run left in our hands when recording stopped; ``wall_s`` in seconds."""
+
+    sampling: SamplingOptions
+    samples: Samples
+    user_files: UserFiles | None
+    wall_s: float
+    end: End
+    exit: Exit | None
+
+    @property
+    def on_cpu_s(self) -> float | None:
+        """CPU seconds of the recorded tasks; None when every task was recorded.
+
+        Two clocks, and neither has it all: the inherited one stops before a task's last steps
+        (65 µs a process in a loop of 1,000 `true`), the exit status only tells of children
+        that were waited for. The larger one is the nearer to the truth.
+        """
+        clock = self.samples.on_cpu_s
+        if clock is None or self.exit is None or self.end is not End.COMMAND:
+            return clock
+        return max(clock, self.exit.cpu_s)
+
+
+def write_outcome(options: RecordOptions, identity: Identity | None, run: Run) -> Ledger:
+    """Write the recording of ``run`` and return its ledger.
+
+    Raises:
+        FaultprofError: symbols cannot be read, or the file cannot be written.
+    """
+    owner = identity.owner if identity is not None else None
+    ledger = Ledger()
+    judge_samples(ledger, run.samples, run.sampling, run.on_cpu_s)
+    named = _name(run, ledger, owner)
+    metadata = _describe(options, run, ledger)
+    write_recording(options.output, metadata, [named.paths], owner=owner, keep_old=options.keep_old)
+    return ledger
+
+
+def _name(run: Run, ledger: Ledger, owner: tuple[int, int] | None) -> NamedPaths:
+    """Name the stacks; what cannot be named is entered in the ledger."""
+    kernel = Symbolizer(owner=owner)
+    with ExitStack() as undo:
+        user = None
+        if run.user_files is not None:
+            user = undo.enter_context(closing(UserSymbols(run.user_files)))
+        named = name_paths(run.samples, kernel, user, infer=run.sampling.fault_labels)
+        if run.sampling.fault_labels:
+            judge_labels(ledger, named.labelled)
+        kernel.enter(ledger)
+        if user is not None:
+            user.enter(ledger)
+    return named
+
+
+def _describe(options: RecordOptions, run: Run, ledger: Ledger) -> Metadata:
+    return Metadata(
+        command=options.command,
+        kernel=kernel_info(),
+        mode="sample",
+        clock=run.sampling.clock,
+        frequency=run.sampling.frequency,
+        runs=(_run_info(run),),
+        ledger=ledger,
+        host=platform.node(),
+        cpu=cpu_info(),
+        options=options.to_json(),
+    )
+
+
+def _run_info(run: Run) -> RunInfo:
+    end = run.exit
+    return RunInfo(
+        index=0,
+        exit_status=end.status if end is not None else None,
+        wall_s=run.wall_s,
+        user_s=end.user_s if end is not None else 0.0,
+        sys_s=end.system_s if end is not None else 0.0,
+        samples=int(run.samples.counts.sum()),
+        on_cpu_s=run.on_cpu_s or 0.0,
+    )

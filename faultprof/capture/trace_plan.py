@@ -1,0 +1,166 @@
+"""What is attached where: the functions of a session, numbered, each with its way of probing.
+
+Knows: the numbers of `enum what` in probes/trace.bpf.c, which functions need special treatment,
+which of two ways to attach a function gets.
+Leaves to others: what a function is on this kernel (kernel.resolve), attaching (bpf.probes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal
+
+from faultprof.bpf.probes import Method, ProbePoint
+from faultprof.kernel.conditions import Kind, Types
+from faultprof.kernel.resolved import How, Resolved
+
+Attach = Literal["auto", "kprobe", "fentry"]
+
+
+class What(IntEnum):
+    """``enum what`` of probes/trace.bpf.c."""
+
+    PLAIN = 0
+    HANDLE_MM_FAULT = 1
+    DO_FAULT = 2
+    SET_PTE_RANGE = 3
+    FAULT_OUTCOME = 4
+    OTHER_OUTCOME = 5
+
+
+# What the host of a condition is to the BPF program.
+_HOST_OF = {
+    Kind.READ_FAULT: What.DO_FAULT,
+    Kind.COW_FAULT: What.DO_FAULT,
+    Kind.SHARED_FAULT: What.DO_FAULT,
+    Kind.SINGLE_PAGE: What.SET_PTE_RANGE,
+    Kind.ANONYMOUS: What.FAULT_OUTCOME,
+}
+
+_KNOB_OF = {
+    Kind.READ_FAULT: "READ_FAULT",
+    Kind.COW_FAULT: "COW_FAULT",
+    Kind.SHARED_FAULT: "SHARED_FAULT",
+    Kind.SINGLE_PAGE: "SINGLE_PAGE",
+    Kind.ANONYMOUS: "ANONYMOUS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TracedFunction:
+    """One function of a session.
+
+    Attributes:
+        number: its number in the BPF program.
+        resolved: what it is on this kernel.
+        points: where probes go; none for a function told by a condition in its host.
+        method: how a pair of probes is attached; None when only entries are counted.
+        what: what is special about it.
+        arguments: how many it has, as far as the program needs to know.
+    """
+
+    number: int
+    resolved: Resolved
+    points: tuple[ProbePoint, ...] = ()
+    method: Method | None = None
+    what: What = What.PLAIN
+    arguments: int = 0
+
+    @property
+    def name(self) -> str:
+        """The function's name in mainline."""
+        return self.resolved.name
+
+    @property
+    def timed(self) -> bool:
+        """Whether its calls have a time; else they are only counted."""
+        condition = self.resolved.condition
+        if condition is not None:
+            return condition.kind is not Kind.ANONYMOUS
+        return self.method is not None
+
+
+@dataclass(slots=True)
+class TracePlan:
+    """The functions that are traced, and those of the wish that are not."""
+
+    functions: list[TracedFunction] = field(default_factory=list)
+    refused: list[Resolved] = field(default_factory=list)
+
+    @property
+    def methods(self) -> set[Method]:
+        """The ways of attaching that are used."""
+        return {one.method or "kprobe" for one in self.functions if one.points}
+
+    def knobs(self) -> dict[str, int]:
+        """Return the knobs that say which number stands for which conditional function."""
+        count = len(self.functions)
+        knobs = {"FUNCTIONS": count, **dict.fromkeys(_KNOB_OF.values(), count)}
+        for function in self.functions:
+            condition = function.resolved.condition
+            if condition is not None:
+                knobs[_KNOB_OF[condition.kind]] = function.number
+        return knobs
+
+
+def make_plan(resolved: Sequence[Resolved], attach: Attach, types: Types | None) -> TracePlan:
+    """Give each function its number and its way of being probed.
+
+    Args:
+        resolved: the functions of the wish, hosts of conditional ones included.
+        attach: ``fentry`` or ``kprobe`` force one way; ``auto`` takes fentry where it goes.
+        types: the kernel's BTF, for the number of arguments; None without.
+    """
+    plan = TracePlan()
+    special = _special(resolved)
+    for one in resolved:
+        method = _method(one, attach)
+        if method is None:
+            plan.refused.append(one)
+            continue
+        number = len(plan.functions)
+        if one.how is How.CONDITION:
+            plan.functions.append(TracedFunction(number, one))
+            continue
+        points = tuple(ProbePoint(place.symbol, place.offset) for place in one.places)
+        paired = None if one.how is How.INLINED else method
+        what = special.get(one.symbol or one.name, What.PLAIN)
+        arguments = types.arguments(one.symbol or "") if types is not None else None
+        plan.functions.append(
+            TracedFunction(number, one, points, paired, what, len(arguments or ()))
+        )
+    return plan
+
+
+def missing_hosts(resolved: Iterable[Resolved]) -> list[str]:
+    """Return the hosts that conditions need and that the wish does not name."""
+    resolved = list(resolved)
+    there = {one.symbol for one in resolved} | {one.name for one in resolved}
+    wanted: dict[str, None] = {}
+    for one in resolved:
+        if one.condition is not None:
+            names = [one.condition.host, *(other.function for other in one.condition.excludes)]
+            wanted |= dict.fromkeys(name for name in names if name not in there)
+    return list(wanted)
+
+
+def _special(resolved: Iterable[Resolved]) -> dict[str, What]:
+    """Return what is special about each symbol."""
+    special = {"handle_mm_fault": What.HANDLE_MM_FAULT}
+    for one in resolved:
+        if one.condition is not None:
+            special[one.condition.host] = _HOST_OF[one.condition.kind]
+            for other in one.condition.excludes:
+                special[other.function] = What.OTHER_OUTCOME
+    return special
+
+
+def _method(one: Resolved, attach: Attach) -> Method | None:
+    """Return how a function is probed, or None if the wanted way cannot."""
+    if one.how is How.INLINED:
+        return "kprobe" if one.kprobe and attach != "fentry" else None
+    if one.fentry and attach != "kprobe":
+        return "fentry"
+    return "kprobe" if one.kprobe and attach != "fentry" else None

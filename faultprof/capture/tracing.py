@@ -1,0 +1,282 @@
+"""The tracing engine: attaches the plan's probes and reads the call tree back.
+
+Knows: the maps of probes/trace.bpf.c and what its counters mean.
+Leaves to others: which functions and how (trace_plan), what the numbers mean (analysis).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from faultprof.bpf.probes import ProbeSet
+from faultprof.bpf.program import Program
+from faultprof.capture.scope import Scope
+from faultprof.capture.trace_plan import TracedFunction, TracePlan
+from faultprof.errors import FaultprofError, unsupported
+from faultprof.kernel.conditions import Types
+
+MAX_NODES = 1024
+_MAX_TASKS = 8192
+_MAX_DEPTH = 32
+HISTOGRAM_BUCKETS = 144
+
+# Placeholders of the templates.
+_NUMBER, _WHAT, _ARGUMENTS = 0x0FA70001, 0x0FA70002, 0x0FA70003
+
+# enum stat of the program.
+_STATS = (
+    "entries",
+    "hits",
+    "returns",
+    "unmatched_returns",
+    "missed_returns",
+    "too_deep",
+    "in_interrupt",
+    "tasks_full",
+    "nodes_full",
+    "exited_inside",
+    "faults",
+    "faults_retried",
+    "faults_under_vma_lock",
+)
+
+_NODE = struct.Struct("=IHH")  # parent, function, used
+_FIGURES = 7  # calls, unfinished, inclusive, self, min, max, off-CPU
+_TASK_HEAD = struct.Struct("=QQQQII")
+_FRAME = struct.Struct("=QQQQIHBB")
+
+# Fields whose offsets the program needs whatever is traced.
+_OFFSETS = (
+    ("task_struct", "stack"),
+    ("vm_fault", "flags"),
+    ("vm_fault", "vma"),
+    ("vm_area_struct", "vm_flags"),
+    ("vm_area_struct", "vm_ops"),
+    ("vm_operations_struct", "fault"),
+)
+_FLAGS = {
+    "FLAG_WRITE": ("fault_flag", "FAULT_FLAG_WRITE"),
+    "FLAG_TRIED": ("fault_flag", "FAULT_FLAG_TRIED"),
+    "FLAG_VMA_LOCK": ("fault_flag", "FAULT_FLAG_VMA_LOCK"),
+    "FLAG_FALLBACK": ("vm_fault_reason", "VM_FAULT_FALLBACK"),
+}
+
+
+class NodeTotals(NamedTuple):
+    """What the kernel added up for one node; times in nanoseconds."""
+
+    calls: int
+    unfinished: int
+    inclusive_ns: int
+    self_ns: int
+    min_ns: int
+    max_ns: int
+    offcpu_ns: int
+    histogram: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Traced:
+    """What one run left in the kernel.
+
+    Attributes:
+        nodes: totals by path; a path is the numbers of its functions, root first.
+        stats: the program's counters, by the names in ``_STATS``.
+        open_frames: calls that had not returned when the recording ended.
+    """
+
+    nodes: dict[tuple[int, ...], NodeTotals]
+    stats: dict[str, int]
+    open_frames: int = 0
+
+
+class Tracer:
+    """Probes attached but quiet until started; frees everything when closed.
+
+    Args:
+        scope: whose calls are traced.
+        plan: the functions.
+        types: the running kernel's BTF.
+        off_cpu: whether to tell waiting from working.
+
+    Attributes:
+        failed: functions that could not be attached after all, and why; they are left out.
+
+    Raises ``FaultprofError`` (exit code 3) when the programs cannot be compiled or loaded.
+    """
+
+    def __init__(
+        self, scope: Scope, plan: TracePlan, types: Types, *, off_cpu: bool = True
+    ) -> None:
+        self.scope = scope
+        self.plan = plan
+        self.types = types
+        self.off_cpu = off_cpu
+        self.failed: list[tuple[TracedFunction, str]] = []
+        with ExitStack() as undo:
+            self._program = undo.enter_context(Program("trace.bpf.c", self._knobs()))
+            for node in range(1, MAX_NODES):
+                self._program.push("free_nodes", node)
+            self.scope.attach(self._program)
+            self._attach_tracepoints()
+            self._probes = ProbeSet(self._program)
+            undo.callback(self._probes.close)
+            for function in self.plan.functions:
+                self._attach(function)
+            self._undo = undo.pop_all()
+
+    def start(self) -> None:
+        """Let the probes count; a held command is traced from its exec(2) on."""
+        self.scope.start(self._program)
+
+    def stop(self) -> Traced:
+        """Detach the probes and return what they counted."""
+        self.scope.stop(self._program)
+        self._probes.close()
+        stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
+        nodes = self._read_nodes()
+        totals = {node: self._read_totals(node) for node in nodes}
+        open_frames = _close_open_frames(totals, self._read_open_frames())
+        return Traced(_by_path(nodes, totals), stats, open_frames)
+
+    def close(self) -> None:
+        """Detach and free everything; safe to repeat."""
+        self._undo.close()
+
+    def _knobs(self) -> dict[str, int]:
+        methods = self.plan.methods
+        return {
+            **self.scope.knobs(),
+            **self.plan.knobs(),
+            **_kernel_knobs(self.types),
+            "FENTRY": int("fentry" in methods),
+            "KPROBE": int("kprobe" in methods),
+            "OFFCPU": int(self.off_cpu),
+            "MAX_NODES": MAX_NODES,
+            "MAX_TASKS": _MAX_TASKS,
+        }
+
+    def _attach_tracepoints(self) -> None:
+        programs = {"sched_process_free": "on_task_free"}
+        if self.off_cpu:
+            programs["sched_switch"] = "on_switch"
+        for tracepoint, function in programs.items():
+            self._program.attach_raw_tracepoint(tracepoint, function)
+
+    def _attach(self, function: TracedFunction) -> None:
+        constants = {
+            _NUMBER: function.number,
+            _WHAT: int(function.what),
+            _ARGUMENTS: function.arguments,
+        }
+        for point in function.points:
+            try:
+                if function.method is None:
+                    self._probes.attach_hit(point, constants)
+                else:
+                    self._probes.attach_pair(point, function.method, constants)
+            except FaultprofError as error:
+                self.failed.append((function, error.message))
+
+    def _read_nodes(self) -> dict[int, tuple[int, int]]:
+        """Return parent and function by node; nodes are handed out in order."""
+        nodes: dict[int, tuple[int, int]] = {}
+        for number in range(1, MAX_NODES):
+            parent, function, used = _NODE.unpack(self._program.read("nodes", number))
+            if not used:
+                break
+            nodes[number] = (parent, function)
+        return nodes
+
+    def _read_totals(self, node: int) -> NodeTotals:
+        length = _FIGURES + HISTOGRAM_BUCKETS
+        per_cpu = self._program.read_per_cpu("totals", node, length)
+        return _added_up([_totals(cpu) for cpu in per_cpu if cpu[0] or cpu[1]])
+
+    def _read_open_frames(self) -> Iterator[list[tuple[int, int]]]:
+        """Yield of each task that is inside traced functions (node, children's ns), root first."""
+        _, states = self._program.read_hash_records("tasks")
+        for state in states:
+            record = state.tobytes()
+            depth = min(_TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
+            frames = [
+                _FRAME.unpack_from(record, _TASK_HEAD.size + level * _FRAME.size)
+                for level in range(depth)
+            ]
+            if frames:
+                yield [(frame[4], frame[2]) for frame in frames]
+
+
+def _kernel_knobs(types: Types) -> dict[str, int]:
+    """Return offsets and flags of this kernel; a missing one reads as 0 where that is harmless."""
+    knobs = {}
+    for structure, name in _OFFSETS:
+        offset = types.field_offset(structure, name)
+        if offset is None:
+            raise unsupported(
+                f"this kernel's BTF has no {structure}.{name}", "record with --mode sample"
+            )
+        knobs[f"OFFSET_{structure}_{name}".upper()] = offset
+    for knob, (enum, name) in _FLAGS.items():
+        knobs[knob] = types.enumerator(enum, name) or 0
+    return knobs
+
+
+def _totals(figures: tuple[int, ...]) -> NodeTotals:
+    calls, unfinished, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
+    histogram = figures[_FIGURES:]
+    return NodeTotals(calls, unfinished, inclusive, own, least, most, off_cpu, histogram)
+
+
+def _added_up(parts: list[NodeTotals]) -> NodeTotals:
+    """Add up the totals of several CPUs, or of several nodes of one path."""
+    called = [part for part in parts if part.calls]
+    return NodeTotals(
+        calls=sum(part.calls for part in parts),
+        unfinished=sum(part.unfinished for part in parts),
+        inclusive_ns=sum(part.inclusive_ns for part in parts),
+        self_ns=sum(part.self_ns for part in parts),
+        min_ns=min((part.min_ns for part in called), default=0),
+        max_ns=max((part.max_ns for part in called), default=0),
+        offcpu_ns=sum(part.offcpu_ns for part in parts),
+        histogram=tuple(map(sum, zip(*(part.histogram for part in parts), strict=True)))
+        or (0,) * HISTOGRAM_BUCKETS,
+    )
+
+
+def _close_open_frames(
+    totals: dict[int, NodeTotals], tasks: Iterator[list[tuple[int, int]]]
+) -> int:
+    """Count calls that have not returned like those that never will: with their children's time.
+
+    As drop_top() of the program does it, so that inclusive = self + children holds here too.
+    """
+    count = 0
+    for frames in tasks:
+        from_below = 0
+        for node, children_ns in reversed(frames):
+            from_below += children_ns
+            count += 1
+            if node in totals:
+                before = totals[node]
+                totals[node] = before._replace(
+                    unfinished=before.unfinished + 1,
+                    inclusive_ns=before.inclusive_ns + from_below,
+                )
+    return count
+
+
+def _by_path(
+    nodes: dict[int, tuple[int, int]], totals: dict[int, NodeTotals]
+) -> dict[tuple[int, ...], NodeTotals]:
+    """Add up the nodes of one path: two CPUs may have made one each."""
+    parts: dict[tuple[int, ...], list[NodeTotals]] = {}
+    paths: dict[int, tuple[int, ...]] = {0: ()}
+    for number, (parent, function) in nodes.items():
+        paths[number] = (*paths[parent], function)  # a parent is older than its children
+        parts.setdefault(paths[number], []).append(totals[number])
+    return {path: _added_up(found) for path, found in parts.items()}

@@ -1,0 +1,90 @@
+"""``faultprof workload``: list and run the named cases, put back what a killed run left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import Annotated
+
+import typer
+
+from faultprof.workloads.cases import CASES, Case
+
+app = typer.Typer(
+    name="workload",
+    help="The named cases of vm-scalability, set up and run.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("list")
+def list_cases(as_json: _AsJson = False) -> None:
+    """List the cases: what they do, what they exercise, what they need."""
+    if as_json:
+        print(json.dumps({"cases": [_as_json(case) for case in CASES]}, indent=2))
+        return
+    print("u: --size, nt: --tasks. What a case needs is set up for it, and undone, as root.\n")
+    for case in CASES:
+        needs = ", ".join(sorted(case.needs))
+        print(f"{case.name}: {case.summary}")
+        print(f"    {case.synopsis}")
+        print(f"    {case.exercises}")
+        print(f"    needs {needs}\n" if needs else "    needs nothing\n")
+
+
+def _as_json(case: Case) -> dict[str, object]:
+    return {
+        "name": case.name,
+        "summary": case.summary,
+        "exercises": case.exercises,
+        "command": case.synopsis,
+        "needs": sorted(case.needs),
+    }
+
+
+@app.command("run")
+def run_case(
+    name: Annotated[str, typer.Argument(metavar="CASE", help="See `faultprof workload list`.")],
+    extra: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- OPTIONS]", help="Further options of usemem."),
+    ] = None,
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Memory that the whole case uses; k, m, g, t.")
+    ] = "256m",
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="Processes or threads; without it one for each CPU.")
+    ] = None,
+    as_root: Annotated[
+        bool, typer.Option("--as-root", help="Under sudo: run the case itself as root, too.")
+    ] = False,
+) -> None:
+    """Run a case. Its exit status is the command's."""
+    from faultprof.capture.identity import invoking_user
+    from faultprof.workloads.run import prepared, run_command
+    from faultprof.workloads.sizes import parse_size
+
+    user = None if as_root else invoking_user(os.environ)
+    count = tasks if tasks is not None else len(os.sched_getaffinity(0))
+    with prepared(name, parse_size(size), count, extra=extra or (), user=user) as ready:
+        for note in ready.notes:
+            typer.echo(f"faultprof: {note}", err=True)
+        typer.echo(f"faultprof: running {shlex.join(ready.argv)}", err=True)
+        status = run_command(ready.argv, user)
+    raise typer.Exit(status)
+
+
+@app.command("restore")
+def restore() -> None:
+    """Undo what a killed run left: mounts and huge-page settings."""
+    from faultprof.workloads.setup import undo_what_dead_processes_left
+
+    undone = undo_what_dead_processes_left()
+    for change in undone:
+        print(f"undone: {change}")
+    if not undone:
+        print("nothing to undo")

@@ -1,0 +1,117 @@
+"""The lines above a report: what was measured, how, and how far it can be trusted.
+
+Knows: which of a recording's metadata a reader needs before the first figure.
+Leaves to others: the figures (``text``).
+"""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator
+
+from faultprof.analysis.selection import Selection
+from faultprof.analysis.tree import CallTree
+from faultprof.recording.metadata import Metadata
+from faultprof.render.terminal import Terminal, sanitise
+
+_INDENT = 12
+_INTERRUPTS = (
+    "the cpu-clock timer cannot interrupt code that runs with interrupts off: its time is charged "
+    "to the instruction that turns them on again"
+)
+
+
+def header_lines(
+    metadata: Metadata, tree: CallTree, selection: Selection, terminal: Terminal
+) -> Iterator[str]:
+    """Yield the header.
+
+    Args:
+        metadata: the recording's.
+        tree: the chosen tree, not cut.
+        selection: how it was chosen.
+        terminal: what the output can show.
+    """
+    for key, text in _entries(metadata):
+        yield from entry(key, text, terminal)
+    yield from entry("percent", _percent_of(tree, selection), terminal)
+
+
+def entry(key: str, text: str, terminal: Terminal) -> list[str]:
+    """Return one ``# key  text`` entry, wrapped; ``text`` may come from anywhere."""
+    return textwrap.wrap(
+        sanitise(text),
+        width=max(40, terminal.layout_width),
+        initial_indent=f"# {key}".ljust(_INDENT),
+        subsequent_indent="#".ljust(_INDENT),
+        break_on_hyphens=False,
+    ) or [f"# {key}"]
+
+
+def _percent_of(tree: CallTree, selection: Selection) -> str:
+    tasks = f"tasks named {', '.join(selection.comms)}" if selection.comms else ""
+    if selection.relative:
+        within = ", ".join(part for part in (selection.root, tasks) if part) or "all tasks"
+        return f"relative: of the {tree.total:,} samples in {within}"
+    shown = f"; shown are {tasks}" if tasks else ""
+    return f"absolute: of all {tree.total:,} samples of the recorded processes{shown}"
+
+
+def _entries(metadata: Metadata) -> Iterator[tuple[str, str]]:
+    yield "command", shlex.join(metadata.command) or "none (a running process, or all)"
+    yield "kernel", _kernel(metadata)
+    yield "recorded", _origin(metadata)
+    yield "mode", _mode(metadata)
+    yield "samples", _samples(metadata)
+    yield "verdict", _verdict(metadata)
+    if metadata.ledger.counters:
+        yield "counted", _counters(metadata)
+    for note in metadata.ledger.notes:
+        if note.severity == "info":
+            yield "note", note.text
+    if metadata.clock == "cpu-clock":
+        yield "note", _INTERRUPTS
+
+
+def _kernel(metadata: Metadata) -> str:
+    kernel, cpu = metadata.kernel, metadata.cpu
+    cpus = f"{cpu.count} CPU{'s' * (cpu.count != 1)}" if cpu.count else ""
+    machine = ", ".join(part for part in (kernel.machine, cpus, cpu.model) if part)
+    return f"{kernel.release} ({machine})" if machine else kernel.release
+
+
+def _origin(metadata: Metadata) -> str:
+    host = f" on {metadata.host}" if metadata.host else ""
+    return f"{metadata.created}{host} by faultprof {metadata.tool_version}"
+
+
+def _mode(metadata: Metadata) -> str:
+    if not metadata.clock:
+        return metadata.mode
+    return f"{metadata.mode}, clock {metadata.clock} at {metadata.frequency} Hz"
+
+
+def _samples(metadata: Metadata) -> str:
+    runs = metadata.runs
+    times = f"wall {sum(run.wall_s for run in runs):.2f} s"
+    on_cpu = [run.on_cpu_s for run in runs if run.on_cpu_s is not None]
+    if on_cpu:
+        times += f", on CPU {sum(on_cpu):.2f} s"
+    failed = [run.exit_status for run in runs if run.exit_status]
+    if failed and len(runs) == 1:
+        times += f", exit status {failed[0]}"
+    elif failed:
+        times += f", exit status not 0 in {len(failed)} of them"
+    total = sum(run.samples for run in runs)
+    return f"{total:,} in {len(runs)} run{'s' * (len(runs) != 1)} ({times})"
+
+
+def _verdict(metadata: Metadata) -> str:
+    ledger = metadata.ledger
+    return ledger.verdict if ledger.degraded else f"{ledger.verdict}: nothing was lost"
+
+
+def _counters(metadata: Metadata) -> str:
+    counters = metadata.ledger.counters
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counters.items())

@@ -1,0 +1,36 @@
+"""How a frame is called in a report.
+
+Knows: the marks that say where a function lives and how it was found.
+Leaves to others: making text harmless (``terminal``) and layout (``text``, ``folded``).
+
+As perf users know it, ``[ext4]`` behind a name is its module; what stands in ``( )`` says how the
+function was found, when it was not simply a symbol: ``(inlined)``, ``(inferred)``, ``(.isra.0)``.
+"""
+
+from __future__ import annotations
+
+from faultprof.recording.frames import SYMBOL, USER, Frame
+from faultprof.render.terminal import sanitise
+
+_SILENT = (SYMBOL, USER)  # what a reader takes for granted
+_VARIANT = SYMBOL + ":"
+
+
+def marks(frame: Frame) -> str:
+    """Return what follows the name: `` [module]`` and `` (how it was found)``, or nothing."""
+    module = f" [{sanitise(frame.module)}]" if frame.module else ""
+    found = _found(frame.resolution.split("+"))
+    return module + (f" ({found})" if found else "")
+
+
+def _found(resolutions: list[str]) -> str:
+    said = [sanitise(one.removeprefix(_VARIANT)) for one in resolutions if one not in _SILENT]
+    if not said:
+        return ""
+    partly = "partly " if len(resolutions) > 1 else ""
+    return partly + ", ".join(said)
+
+
+def label(frame: Frame) -> str:
+    """Return a frame's name and marks, harmless to print."""
+    return sanitise(frame.function) + marks(frame)

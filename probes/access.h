@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Access: the one place that reads a probed function's arguments and a kernel structure's fields.
+ *
+ * Registers stand where the architecture's user interface puts them (struct pt_regs of x86,
+ * struct user_pt_regs of arm64, asm/ptrace.h): these layouts never change. The offset of a field
+ * does change between kernels, and always comes in as a knob, read from the running kernel's BTF.
+ */
+#ifndef FAULTPROF_ACCESS_H
+#define FAULTPROF_ACCESS_H
+
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+
+struct probe_registers {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	u64 orig_ax, ip, cs, flags, sp, ss;
+};
+
+#define REGISTER_ARGUMENT_0(regs) ((regs)->di)
+#define REGISTER_ARGUMENT_1(regs) ((regs)->si)
+#define REGISTER_ARGUMENT_2(regs) ((regs)->dx)
+#define REGISTER_ARGUMENT_3(regs) ((regs)->cx)
+#define REGISTER_ARGUMENT_4(regs) ((regs)->r8)
+#define REGISTER_RESULT(regs) ((regs)->ax)
+#define REGISTER_STACK(regs) ((regs)->sp)
+
+#elif defined(__aarch64__) || defined(__TARGET_ARCH_arm64)
+
+struct probe_registers {
+	u64 regs[31];
+	u64 sp, pc, pstate;
+};
+
+#define REGISTER_ARGUMENT_0(regs) ((regs)->regs[0])
+#define REGISTER_ARGUMENT_1(regs) ((regs)->regs[1])
+#define REGISTER_ARGUMENT_2(regs) ((regs)->regs[2])
+#define REGISTER_ARGUMENT_3(regs) ((regs)->regs[3])
+#define REGISTER_ARGUMENT_4(regs) ((regs)->regs[4])
+#define REGISTER_RESULT(regs) ((regs)->regs[0])
+#define REGISTER_STACK(regs) ((regs)->sp)
+
+#else
+#error "no register layout for this architecture"
+#endif
+
+/*
+ * How a probe got here decides where its arguments are: a kprobe has registers, an fentry program
+ * an array of the arguments. Both are constants once a program is compiled.
+ */
+enum probe_kind {
+	PROBE_KPROBE,
+	PROBE_FENTRY,
+};
+
+static __always_inline u64 probe_argument(void *ctx, int kind, int index)
+{
+	struct probe_registers *regs = ctx;
+	u64 *arguments = ctx;
+
+	if (kind == PROBE_FENTRY)
+		return arguments[index];
+	switch (index) {
+	case 0: return REGISTER_ARGUMENT_0(regs);
+	case 1: return REGISTER_ARGUMENT_1(regs);
+	case 2: return REGISTER_ARGUMENT_2(regs);
+	case 3: return REGISTER_ARGUMENT_3(regs);
+	default: return REGISTER_ARGUMENT_4(regs);
+	}
+}
+
+/*
+ * A probed function's return value; an fexit program finds it behind the function's arguments,
+ * whose number it must know. That number may not be a constant of the program's source, but the
+ * verifier must see one: see patched_constant().
+ */
+static __always_inline u64 probe_result(void *ctx, int kind, int arguments)
+{
+	struct probe_registers *regs = ctx;
+	u64 *values = ctx;
+
+	if (kind == PROBE_KPROBE)
+		return REGISTER_RESULT(regs);
+	switch (arguments) {
+	case 1: return values[1];
+	case 2: return values[2];
+	case 3: return values[3];
+	case 4: return values[4];
+	case 5: return values[5];
+	default: return 0;
+	}
+}
+
+/*
+ * Where a kprobe found the task's stack: at a function's entry its own frame's upper end. An
+ * fentry program has no registers; its context lies in the trampoline's frame, between the
+ * caller's and the function's own. Either way a deeper call has a lower value.
+ */
+static __always_inline u64 probe_stack(struct probe_registers *regs)
+{
+	return REGISTER_STACK(regs);
+}
+
+/*
+ * bpf_probe_read_kernel() under a name of our own: at the sight of the usual one bcc reads all of
+ * /proc/kallsyms to find out whether the kernel has it, and every kernel since 5.5 does.
+ */
+static long (*copy_from_kernel)(void *to, u32 size, const void *from) =
+	(void *)BPF_FUNC_probe_read_kernel;
+
+/* Read a field of a kernel structure; 0 when the address is bad. */
+static __always_inline u64 read_u64(u64 base, u32 offset)
+{
+	u64 value = 0;
+
+	copy_from_kernel(&value, sizeof(value), (void *)(base + offset));
+	return value;
+}
+
+static __always_inline u32 read_u32(u64 base, u32 offset)
+{
+	u32 value = 0;
+
+	copy_from_kernel(&value, sizeof(value), (void *)(base + offset));
+	return value;
+}
+
+#endif

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tracing: the exact call tree of chosen kernel functions, added up in the kernel.
+ *
+ * Each task has a shadow stack of the traced functions that it is in. At a function's return its
+ * time goes to a node of the call tree, which is the path of traced functions that led to it. No
+ * event leaves the kernel; user space reads the nodes when the recording ends.
+ *
+ * The clock is read last at an entry and first at a return, so that the work in between falls
+ * outside the function's own interval. For every node, whatever happens,
+ *     inclusive = self + the children's inclusive,
+ * also for functions that never return: see drop_top().
+ *
+ * Knobs:
+ *   SCOPE_ALL     see scope.h
+ *   FENTRY        1: templates of fentry and fexit programs
+ *   KPROBE        1: templates of kprobe and kretprobe programs
+ *   FUNCTIONS     how many functions there are, conditional ones included
+ *   MAX_NODES     nodes of the call tree
+ *   MAX_TASKS     tasks that can be inside traced functions at one time
+ *   OFFCPU        1: also tell how long the task was not running (sched_switch)
+ *   READ_FAULT, COW_FAULT, SHARED_FAULT, SINGLE_PAGE, ANONYMOUS
+ *                 numbers of the conditional functions; FUNCTIONS: not traced
+ *   OFFSET_TASK_STRUCT_STACK, OFFSET_VM_FAULT_FLAGS, OFFSET_VM_FAULT_VMA,
+ *   OFFSET_VM_AREA_STRUCT_VM_FLAGS, OFFSET_VM_AREA_STRUCT_VM_OPS,
+ *   OFFSET_VM_OPERATIONS_STRUCT_FAULT
+ *                 where the fields are
+ *   FLAG_WRITE, FLAG_TRIED, FLAG_VMA_LOCK
+ *                 bits of enum fault_flag, 0 where this kernel has none
+ *   FLAG_FALLBACK bit of a fault's result that says: not handled, another outcome follows
+ */
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+#include "scope.h"
+#include "access.h"
+#include "histogram.h"
+
+#define MAX_DEPTH 32 /* a power of two: indices are masked for the verifier */
+#define DEPTH_MASK (MAX_DEPTH - 1)
+#define MAX_UNSEEN 4 /* functions that return unseen between two hits that we see */
+/* The largest kernel stack in use; interrupts have stacks of their own, elsewhere. */
+#define STACK_BYTES 65536
+#define VM_SHARED 0x8 /* linux/mm.h, since 2.6.12 */
+#define NO_UNROLL _Pragma("clang loop unroll(disable)")
+#define NO_NODE 0xffffffff
+#define ROOT 0
+
+/* What is special about a function; faultprof/capture/trace_plan.py has the same numbers. */
+enum what {
+	PLAIN,
+	HANDLE_MM_FAULT, /* (vma, address, flags, ...): count the fault's flags */
+	DO_FAULT,        /* (vmf): stands for an inlined do_{read,cow,shared}_fault */
+	SET_PTE_RANGE,   /* (vmf, folio, page, nr, ...): of one page, within filemap_map_pages() */
+	FAULT_OUTCOME,   /* __handle_mm_fault(vma, ...): stands for an inlined do_anonymous_page */
+	OTHER_OUTCOME,   /* called by __handle_mm_fault(): then it was not do_anonymous_page */
+};
+
+enum stat {
+	STAT_ENTRIES,
+	STAT_HITS,         /* of probes that only count */
+	STAT_RETURNS,
+	STAT_UNMATCHED,    /* returns without an entry */
+	STAT_NO_RETURN,    /* entries whose return was never seen */
+	STAT_TOO_DEEP,     /* entries below MAX_DEPTH traced functions */
+	STAT_INTERRUPT,    /* entries in an interrupt: not part of the task's call tree */
+	STAT_TASKS_FULL,   /* entries of tasks that found no place in the map */
+	STAT_NODES_FULL,   /* entries whose path found no node */
+	STAT_EXIT_INSIDE,  /* frames of tasks that ended inside a traced function */
+	STAT_FAULTS,       /* calls of handle_mm_fault */
+	STAT_TRIED,        /* of these, a fault's second attempt */
+	STAT_VMA_LOCK,     /* of these, under the VMA lock */
+	STAT_COUNT
+};
+
+struct frame {
+	u64 start;
+	u64 stack;
+	u64 children_ns;
+	u64 offcpu_before;
+	u32 node;
+	u16 function;
+	u8 conditional; /* left together with the frame below, which is its host */
+	u8 anonymous;   /* a fault on an anonymous VMA that has had no other outcome yet */
+};
+
+struct task_trace {
+	u64 stack_base;
+	u64 here; /* see stack_here() */
+	u64 switched_out; /* when the task stopped running; 0 while it runs */
+	u64 offcpu_ns;    /* in all */
+	u32 depth;
+	u32 too_deep;     /* entries above MAX_DEPTH that have yet to return */
+	struct frame frames[MAX_DEPTH];
+};
+
+struct node {
+	u32 parent;
+	u16 function;
+	u16 used;
+};
+
+struct totals {
+	u64 calls;
+	u64 unfinished; /* calls that never returned: they have no time of their own */
+	u64 inclusive_ns;
+	u64 self_ns;
+	u64 min_ns;
+	u64 max_ns;
+	u64 offcpu_ns;
+	u64 histogram[HISTOGRAM_BUCKETS];
+};
+
+BPF_HASH(tasks, u64, struct task_trace, MAX_TASKS);
+BPF_ARRAY(empty_task, struct task_trace, 1); /* never written: what a new task starts with */
+BPF_ARRAY(nodes, struct node, MAX_NODES);
+BPF_ARRAY(edges, u32, MAX_NODES *FUNCTIONS); /* [parent][function] -> node, 0: none yet */
+BPF_QUEUE(free_nodes, u32, MAX_NODES);
+BPF_PERCPU_ARRAY(totals, struct totals, MAX_NODES);
+BPF_PERCPU_ARRAY(stats, u64, STAT_COUNT);
+
+static __always_inline void bump_by(int stat, u64 amount)
+{
+	u64 *value = stats.lookup(&stat);
+
+	if (value)
+		*value += amount;
+}
+
+static __always_inline void bump(int stat)
+{
+	bump_by(stat, 1);
+}
+
+/* Return the current task's shadow stack, or NULL if the task is not recorded. */
+static __always_inline struct task_trace *current_trace(void)
+{
+	u64 task = bpf_get_current_task();
+	struct task_trace *trace = tasks.lookup(&task);
+	int zero = 0;
+
+	if (trace || !scope_has_current())
+		return trace;
+	trace = empty_task.lookup(&zero);
+	if (!trace)
+		return NULL;
+	tasks.insert(&task, trace);
+	trace = tasks.lookup(&task);
+	if (trace)
+		trace->stack_base = read_u64(task, OFFSET_TASK_STRUCT_STACK);
+	else
+		bump(STAT_TASKS_FULL);
+	return trace;
+}
+
+/*
+ * Where the probe found the task's stack. The verifier does not compute with a context pointer;
+ * through memory it becomes a number.
+ */
+static __always_inline u64 stack_here(struct task_trace *trace, void *ctx, int kind)
+{
+	if (kind == PROBE_KPROBE)
+		return probe_stack(ctx);
+	*(volatile u64 *)&trace->here = (u64)ctx;
+	return *(volatile u64 *)&trace->here;
+}
+
+static __always_inline bool in_interrupt(struct task_trace *trace, u64 stack)
+{
+	return stack - trace->stack_base >= STACK_BYTES;
+}
+
+/* Return the node of `function` called from `parent`, made at need. */
+static __always_inline u32 child_node(u32 parent, u32 function)
+{
+	u32 index = parent * FUNCTIONS + function;
+	struct node *node;
+	u32 *edge, fresh;
+
+	if (parent == NO_NODE)
+		return NO_NODE;
+	edge = edges.lookup(&index);
+	if (!edge)
+		return NO_NODE;
+	if (*edge)
+		return *edge;
+	/* Two CPUs may get here at once: then one path has two nodes, and user space adds them up. */
+	if (free_nodes.pop(&fresh)) {
+		bump(STAT_NODES_FULL);
+		return NO_NODE;
+	}
+	node = nodes.lookup(&fresh);
+	if (node) {
+		node->parent = parent;
+		node->function = function;
+		node->used = 1;
+	}
+	*edge = fresh;
+	return fresh;
+}
+
+static __always_inline struct frame *frame_at(struct task_trace *trace, u64 index)
+{
+	/* The compiler must not reason its way around the mask: the verifier wants to see it. */
+	asm volatile("%0 &= %1" : "+r"(index) : "i"(DEPTH_MASK));
+	return &trace->frames[index];
+}
+
+/* What a frame's time counts for in its caller; a function without a node is its caller's self. */
+static __always_inline void pay_caller(struct task_trace *trace, u64 ns)
+{
+	if (trace->depth)
+		frame_at(trace, trace->depth - 1)->children_ns += ns;
+}
+
+/*
+ * The top function has gone without a return that we saw. Nobody knows how long it took, but its
+ * children's time is known and must not be lost: it counts as this function's, and no more.
+ */
+static __always_inline void drop_top(struct task_trace *trace)
+{
+	struct frame *frame = frame_at(trace, trace->depth - 1);
+	struct totals *total = totals.lookup((int *)&frame->node);
+
+	trace->depth--;
+	if (total) {
+		total->unfinished++;
+		total->inclusive_ns += frame->children_ns;
+	}
+	pay_caller(trace, frame->children_ns);
+}
+
+static __always_inline void finish_top(struct task_trace *trace, u64 now)
+{
+	struct frame *frame = frame_at(trace, trace->depth - 1);
+	struct totals *total = totals.lookup((int *)&frame->node);
+	u64 ns = now - frame->start;
+
+	trace->depth--;
+	if (!total) {
+		pay_caller(trace, frame->children_ns);
+		return;
+	}
+	if (!total->calls || ns < total->min_ns)
+		total->min_ns = ns;
+	if (ns > total->max_ns)
+		total->max_ns = ns;
+	total->calls++;
+	total->inclusive_ns += ns;
+	total->self_ns += ns - frame->children_ns;
+	total->offcpu_ns += trace->offcpu_ns - frame->offcpu_before;
+	histogram_add(total->histogram, ns);
+	pay_caller(trace, ns);
+}
+
+/*
+ * A function that is still on the shadow stack lies above (at a higher address than) everything
+ * that it calls. One that does not has returned unseen. At equal addresses two functions are taken
+ * for a tail call, but a function does not tail-call itself: that would be a loop.
+ */
+static __always_inline bool top_has_gone(struct task_trace *trace, u64 stack, u32 function)
+{
+	struct frame *top;
+
+	if (!trace->depth)
+		return false;
+	top = frame_at(trace, trace->depth - 1);
+	return top->stack < stack || (top->stack == stack && top->function == function);
+}
+
+static __always_inline struct frame *push(struct task_trace *trace, u64 stack, u32 function)
+{
+	u32 depth = trace->depth;
+	u32 parent = depth ? frame_at(trace, depth - 1)->node : ROOT;
+	struct frame *frame;
+
+	if (depth >= MAX_DEPTH)
+		return NULL;
+	frame = frame_at(trace, depth);
+	frame->stack = stack;
+	frame->children_ns = 0;
+	frame->offcpu_before = trace->offcpu_ns;
+	frame->node = child_node(parent, function);
+	frame->function = function;
+	frame->conditional = 0;
+	frame->anonymous = 0;
+	trace->depth = depth + 1;
+	return frame;
+}
+
+/* Return which function do_fault() has inlined for this fault (mm/memory.c), or FUNCTIONS. */
+static __always_inline u32 inlined_fault(u64 vmf)
+{
+	u64 vma = read_u64(vmf, OFFSET_VM_FAULT_VMA);
+	u64 ops = read_u64(vma, OFFSET_VM_AREA_STRUCT_VM_OPS);
+
+	if (!read_u64(ops, OFFSET_VM_OPERATIONS_STRUCT_FAULT))
+		return FUNCTIONS;
+	if (!(read_u32(vmf, OFFSET_VM_FAULT_FLAGS) & FLAG_WRITE))
+		return READ_FAULT;
+	return read_u64(vma, OFFSET_VM_AREA_STRUCT_VM_FLAGS) & VM_SHARED ? SHARED_FAULT : COW_FAULT;
+}
+
+/* Return the number of the function that is inlined here under a condition, or FUNCTIONS. */
+static __always_inline u32 conditional_function(void *ctx, int kind, int what)
+{
+	if (what == SET_PTE_RANGE && probe_argument(ctx, kind, 3) == 1)
+		return SINGLE_PAGE;
+	if (what == DO_FAULT)
+		return inlined_fault(probe_argument(ctx, kind, 0));
+	return FUNCTIONS;
+}
+
+static __always_inline void count_fault(void *ctx, int kind)
+{
+	u64 flags = probe_argument(ctx, kind, 2);
+
+	bump(STAT_FAULTS);
+	if (flags & FLAG_TRIED)
+		bump(STAT_TRIED);
+	if (flags & FLAG_VMA_LOCK)
+		bump(STAT_VMA_LOCK);
+}
+
+static __always_inline int enter(void *ctx, int kind, u32 function, int what)
+{
+	struct task_trace *trace = current_trace();
+	struct frame *host, *inner = NULL;
+	u32 conditional;
+	u64 stack;
+	int i;
+
+	if (!trace)
+		return 0;
+	stack = stack_here(trace, ctx, kind);
+	if (in_interrupt(trace, stack)) {
+		bump(STAT_INTERRUPT);
+		return 0;
+	}
+	bump(STAT_ENTRIES);
+	NO_UNROLL
+	for (i = 0; i < MAX_UNSEEN && top_has_gone(trace, stack, function); i++) {
+		drop_top(trace);
+		bump(STAT_NO_RETURN);
+	}
+	if (what == HANDLE_MM_FAULT)
+		count_fault(ctx, kind);
+	host = push(trace, stack, function);
+	if (!host) {
+		bump(STAT_TOO_DEEP);
+		trace->too_deep++;
+		return 0;
+	}
+	conditional = conditional_function(ctx, kind, what);
+	if (conditional < FUNCTIONS)
+		inner = push(trace, stack, conditional);
+	if (what == FAULT_OUTCOME)
+		host->anonymous =
+			!read_u64(probe_argument(ctx, kind, 0), OFFSET_VM_AREA_STRUCT_VM_OPS);
+	host->start = bpf_ktime_get_ns();
+	if (inner) {
+		inner->conditional = 1;
+		inner->start = host->start;
+	}
+	return 0;
+}
+
+/* Return how many frames lie above the topmost one of `function`, or MAX_DEPTH if there is none. */
+static __always_inline u32 frames_above(struct task_trace *trace, u32 function)
+{
+	u32 above;
+
+	NO_UNROLL
+	for (above = 0; above < MAX_UNSEEN; above++) {
+		if (above >= trace->depth)
+			return MAX_DEPTH;
+		if (frame_at(trace, trace->depth - 1 - above)->function == function)
+			return above;
+	}
+	return MAX_DEPTH;
+}
+
+/* Count a call of `function` in the function on top, without a time. */
+static __always_inline void count_call(struct task_trace *trace, u32 function)
+{
+	u32 parent = trace->depth ? frame_at(trace, trace->depth - 1)->node : ROOT;
+	u32 node = child_node(parent, function);
+	struct totals *total = totals.lookup((int *)&node);
+
+	if (total)
+		total->calls++;
+}
+
+/* Look at the top function's outcome before it is finished. */
+static __always_inline void judge_outcome(struct task_trace *trace, int what, u64 result)
+{
+	struct frame *top = frame_at(trace, trace->depth - 1);
+
+	if (what == FAULT_OUTCOME && top->anonymous)
+		count_call(trace, ANONYMOUS);
+	if (what == OTHER_OUTCOME && trace->depth > 1 && !(result & FLAG_FALLBACK))
+		frame_at(trace, trace->depth - 2)->anonymous = 0;
+}
+
+static __always_inline int leave(void *ctx, int kind, u32 function, int what, int arguments)
+{
+	u64 now = bpf_ktime_get_ns();
+	u64 task = bpf_get_current_task();
+	struct task_trace *trace = tasks.lookup(&task);
+	u32 above, i;
+
+	if (!trace || in_interrupt(trace, stack_here(trace, ctx, kind)))
+		return 0;
+	bump(STAT_RETURNS);
+	if (trace->too_deep) {
+		trace->too_deep--;
+		return 0;
+	}
+	above = frames_above(trace, function);
+	if (above == MAX_DEPTH) {
+		bump(STAT_UNMATCHED);
+		return 0;
+	}
+	NO_UNROLL
+	for (i = 0; i < MAX_UNSEEN && i < above; i++) {
+		if (frame_at(trace, trace->depth - 1)->conditional) {
+			finish_top(trace, now);
+		} else {
+			drop_top(trace);
+			bump(STAT_NO_RETURN);
+		}
+	}
+	judge_outcome(trace, what, probe_result(ctx, kind, arguments));
+	finish_top(trace, now);
+	return 0;
+}
+
+/* An inlined body whose entry is all that can be probed: count it, and no more. */
+static __always_inline int hit(void *ctx, u32 function)
+{
+	struct task_trace *trace = current_trace();
+
+	if (!trace)
+		return 0;
+	bump(STAT_HITS);
+	count_call(trace, function);
+	return 0;
+}
+
+/*
+ * The programs below are templates: user space loads a copy of each for every traced function,
+ * with the function's number and its `enum what` put in the place of two constants. Compiling a
+ * program for each function would take clang 0.2 s apiece, looking the number up at each hit 20 ns.
+ */
+#define FUNCTION_NUMBER patched_constant(0x0fa70001)
+#define FUNCTION_WHAT patched_constant(0x0fa70002)
+#define FUNCTION_ARGUMENTS patched_constant(0x0fa70003)
+
+static __always_inline u64 patched_constant(u32 placeholder)
+{
+	u64 value;
+
+	/* Opaque to the compiler, which must not compute with the placeholder. */
+	asm volatile("%0 = %1" : "=r"(value) : "i"(placeholder));
+	return value;
+}
+
+#if FENTRY
+
+KFUNC_PROBE(template)
+{
+	return enter(ctx, PROBE_FENTRY, FUNCTION_NUMBER, FUNCTION_WHAT);
+}
+
+KRETFUNC_PROBE(template)
+{
+	return leave(ctx, PROBE_FENTRY, FUNCTION_NUMBER, FUNCTION_WHAT, FUNCTION_ARGUMENTS);
+}
+
+#endif
+#if KPROBE
+
+int enter_template(void *ctx)
+{
+	return enter(ctx, PROBE_KPROBE, FUNCTION_NUMBER, FUNCTION_WHAT);
+}
+
+int leave_template(void *ctx)
+{
+	return leave(ctx, PROBE_KPROBE, FUNCTION_NUMBER, FUNCTION_WHAT, FUNCTION_ARGUMENTS);
+}
+
+/* Always a kprobe: nothing else attaches inside a function. */
+int hit_template(void *ctx)
+{
+	return hit(ctx, FUNCTION_NUMBER);
+}
+
+#endif
+
+#if OFFCPU
+/* sched_switch(preempt, previous, next, ...) */
+int on_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 previous = ctx->args[1], next = ctx->args[2];
+	struct task_trace *trace;
+	u64 now;
+
+	trace = tasks.lookup(&previous);
+	if (trace && trace->depth)
+		trace->switched_out = bpf_ktime_get_ns();
+	trace = tasks.lookup(&next);
+	if (trace && trace->switched_out) {
+		now = bpf_ktime_get_ns();
+		trace->offcpu_ns += now - trace->switched_out;
+		trace->switched_out = 0;
+	}
+	return 0;
+}
+#endif
+
+/* sched_process_free(task) */
+int on_task_free(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 task = ctx->args[0];
+	struct task_trace *trace = tasks.lookup(&task);
+	int i;
+
+	if (!trace)
+		return 0;
+	bump_by(STAT_EXIT_INSIDE, trace->depth);
+	NO_UNROLL
+	for (i = 0; i < MAX_DEPTH && trace->depth; i++)
+		drop_top(trace);
+	tasks.delete(&task);
+	return 0;
+}

@@ -1,0 +1,1 @@
+"""Tests on stock Debian kernels, each in a virtual machine."""

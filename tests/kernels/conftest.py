@@ -1,0 +1,132 @@
+"""Shows the tests of `guest/`, which run inside virtual machines, as tests of this session.
+
+pytest collects them here like any others, once per kernel, and they keep their node ids; but in
+the place of the function stands its outcome in that kernel's guest session. The first such test
+of a kernel starts the session, with exactly the selected tests: `-k`, node ids and
+FAULTPROF_KERNELS all work, and `-s` shows the guest's output as it comes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from .vm import session
+from .vm.errors import UnavailableError, VmError
+from .vm.kernels import KERNELS, selected
+from .vm.machine import Machine
+
+GUEST = Path(__file__).parent / "guest"
+
+
+class GuestSessions:
+    """The guest sessions of a run: one per kernel, started when it is first asked for."""
+
+    def __init__(self, *, live: bool) -> None:
+        """Show the guests' output as it comes if `live`."""
+        self.tests: dict[str, list[str]] = defaultdict(list)
+        self.finished: dict[str, session.GuestSession | VmError] = {}
+        self._live = live
+
+    def outcome(self, kernel: str, test: str) -> session.Outcome:
+        """Return what became of `test` in the session of `kernel`.
+
+        Raises:
+            VmError: the session did not come to its end, or not to this test.
+        """
+        if kernel not in self.finished:
+            self.finished[kernel] = self._run(kernel)
+        finished = self.finished[kernel]
+        if isinstance(finished, VmError):
+            raise finished
+        if test not in finished.outcomes:
+            raise VmError("the guest session came to its end without this test")
+        return finished.outcomes[test]
+
+    def _run(self, kernel: str) -> session.GuestSession | VmError:
+        try:
+            return session.run(session.prepare(KERNELS[kernel]), self.tests[kernel], self._show)
+        except VmError as error:
+            return error
+
+    def _show(self, chunk: bytes) -> None:
+        if self._live:
+            sys.stdout.write(chunk.decode(errors="replace"))
+            sys.stdout.flush()
+
+
+SESSIONS = pytest.StashKey[GuestSessions]()
+
+
+class GuestTest(pytest.Item):
+    """A test of a guest session, seen from outside."""
+
+    function: pytest.Function
+    kernel: str
+
+    def runtest(self) -> None:
+        """Take on the outcome that the test had in its guest."""
+        try:
+            outcome = self.config.stash[SESSIONS].outcome(self.kernel, self.nodeid)
+        except UnavailableError as error:
+            skip_unless_required(error)
+        except VmError as error:
+            pytest.fail(str(error), pytrace=False)
+        match outcome.outcome:
+            case "skipped":
+                pytest.skip(outcome.text)
+            case "xfailed":
+                pytest.xfail(outcome.text)
+            case "failed":
+                pytest.fail(outcome.text, pytrace=False)
+        print(outcome.text, end="")
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Give the place of the test function."""
+        return self.function.reportinfo()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Put a GuestTest in the place of each selected test function of `guest/`."""
+    sessions = GuestSessions(live=session.config.getoption("capture") == "no")
+    session.config.stash[SESSIONS] = sessions
+    for position, item in enumerate(items):
+        if isinstance(item, pytest.Function) and item.path.is_relative_to(GUEST):
+            # Its parent is the session, not the module: the module's marks hold in the guest.
+            test = GuestTest.from_parent(session, name=item.name, nodeid=item.nodeid)
+            test.function = item
+            test.kernel = str(item.callspec.params["kernel"])
+            sessions.tests[test.kernel].append(test.nodeid)
+            items[position] = test
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say how long each kernel took."""
+    finished = config.stash[SESSIONS].finished.values() if SESSIONS in config.stash else ()
+    for done in finished:
+        if isinstance(done, session.GuestSession):
+            terminalreporter.write_line(f"Linux {done.summary}")
+
+
+def skip_unless_required(reason: UnavailableError) -> NoReturn:
+    """Skip the running test, or fail it if FAULTPROF_REQUIRE names this tier."""
+    if "kernels" in os.environ.get("FAULTPROF_REQUIRE", "").split(","):
+        pytest.fail(f"FAULTPROF_REQUIRE names this tier, but: {reason}", pytrace=False)
+    pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def machine() -> Machine:
+    """Return a machine with the first of the selected kernels."""
+    try:
+        return session.prepare(selected()[0])
+    except UnavailableError as error:
+        skip_unless_required(error)

@@ -1,0 +1,160 @@
+"""The doctor on a stock kernel, which it has to itself: run inside the guest, as root.
+
+The truths here are the machine's own files and ``bpftool``; nothing else uses BPF in the guest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from faultprof.bpf.probing import Attempts, sampling_clock, try_everything
+from faultprof.capture.doctor import conclude
+from faultprof.kernel.checks import Check, Diagnosis
+from faultprof.kernel.features import file_checks
+from faultprof.kernel.files import read_chosen
+from faultprof.kernel.host import read_host
+
+TRACING = Path("/sys/kernel/tracing")
+LOCKDOWN = Path("/sys/kernel/security/lockdown")
+
+
+@pytest.fixture(scope="module")
+def attempts() -> Attempts:
+    return try_everything()
+
+
+@pytest.fixture(scope="module")
+def here(attempts: Attempts) -> Diagnosis:
+    return conclude(attempts)
+
+
+@contextmanager
+def setting(path: str, value: str) -> Iterator[None]:
+    """Change a file of /proc/sys or /sys for a while."""
+    file = Path(path)
+    before = read_chosen(file) or file.read_text().strip()
+    file.write_text(value)
+    try:
+        yield
+    finally:
+        file.write_text(before)
+
+
+def check_now(name: str) -> Check:
+    return next(check for check in file_checks(read_host()) if check.name == name)
+
+
+def tools_see() -> dict[str, str]:
+    """Return all that can be attached to this kernel, as its own files and bpftool list it."""
+    lists = {what: bpftool(what) for what in ("prog", "link", "perf")}
+    files = {name: (TRACING / name).read_text() for name in ("kprobe_events", "enabled_functions")}
+    return lists | files
+
+
+def bpftool(what: str) -> str:
+    return subprocess.run(
+        ["bpftool", "-j", what, "show"], check=True, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "privileges",
+        "BPF",
+        "bcc",
+        "BTF",
+        "kernel symbols",
+        "fault tracepoints",
+        "task tracepoints",
+        "switch tracepoint",
+        "lock tracepoints",
+        "tracefs",
+        "pid namespace",
+    ],
+)
+def test_a_stock_kernel_has(here: Diagnosis, name: str) -> None:
+    assert here.check(name).state == "ok", here.check(name)
+
+
+def test_probes_work_unless_locked_down(here: Diagnosis) -> None:
+    closed = read_chosen(LOCKDOWN) == "confidentiality"
+    for name in ("kprobes", "fentry"):
+        assert here.check(name).state == ("missing" if closed else "ok"), here.check(name)
+    assert here.check("lockdown").state == ("limited" if closed else "ok")
+    works = {mode.name: mode.works for mode in here.modes}
+    assert works["sample"]
+    assert works["contention by tracepoints"]
+    assert works["trace by kprobe"] is works["trace by fentry"] is not closed
+
+
+def test_clock(here: Diagnosis) -> None:
+    """The emulated processor has no PMU: nothing but the clock is left."""
+    assert not list(Path("/sys/bus/event_source/devices").glob("cpu*"))
+    assert sampling_clock() == "cpu-clock"
+    assert here.check("perf events").state == "limited"
+
+
+def test_init_on_alloc_as_the_kernel_said_at_boot(here: Diagnosis) -> None:
+    log = subprocess.run(["dmesg"], check=True, capture_output=True, text=True).stdout
+    match = re.search(r"mem auto-init: .*heap alloc:(on|off)", log)
+    assert match is not None
+    asked = "init_on_alloc=" in Path("/proc/cmdline").read_text()
+    config = Path(f"/boot/config-{read_host().release}")
+    if asked or config.exists() or Path("/proc/config.gz").exists():
+        assert here.check("init_on_alloc").found.split()[0] == match.group(1)
+    else:
+        assert here.check("init_on_alloc").state == "unknown"
+
+
+def test_nothing_stays_attached() -> None:
+    before = tools_see()
+    subprocess.run(
+        [sys.executable, "-m", "faultprof", "doctor", "--json"], check=True, capture_output=True
+    )
+    assert tools_see() == before
+
+
+def test_kprobes_that_are_switched_off_are_not_taken_for_working(attempts: Attempts) -> None:
+    switch = "/sys/kernel/debug/kprobes/enabled"
+    if not attempts.kprobe.works:
+        assert read_chosen(LOCKDOWN) == "confidentiality"
+        return
+    with setting(switch, "0"):
+        off = try_everything()
+    assert not off.kprobe.works
+    assert "is not hit" in off.kprobe.reason
+
+
+def test_hidden_symbols() -> None:
+    with setting("/proc/sys/kernel/kptr_restrict", "2"):
+        run = subprocess.run(
+            [sys.executable, "-m", "faultprof", "doctor", "--json"],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    assert run.returncode == 3
+    symbols = {check["name"]: check for check in json.loads(run.stdout)["checks"]}["kernel symbols"]
+    assert symbols["state"] == "missing"
+    assert symbols["remedy"] == "sudo sysctl kernel.kptr_restrict=1"
+
+
+def test_huge_page_settings() -> None:
+    thp = "/sys/kernel/mm/transparent_hugepage/enabled"
+    with setting(thp, "never"):
+        assert check_now("huge pages (THP)").found.startswith("enabled never")
+        assert check_now("huge pages (THP)").state == "limited"
+    with setting(thp, "always"):
+        assert check_now("huge pages (THP)").state == "ok"
+    with setting("/proc/sys/vm/nr_overcommit_hugepages", "7"):
+        assert check_now("hugetlb").state == "ok"
+        assert "overcommit 7" in check_now("hugetlb").found

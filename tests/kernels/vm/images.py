@@ -1,0 +1,93 @@
+"""Root file systems for the kernels: Debian userlands in ext4 files, made without a kernel.
+
+A userland has what a user of faultprof has on a bare machine, bcc and perf included, and no
+kernel headers. The package's Python dependencies stand in `/opt/venv`; the package itself comes
+in with each job (machine.py) and is found at `/job/src`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import apt, cache
+from .errors import VmError, tool
+
+REPOSITORY = Path(__file__).parents[3]
+CUSTOMIZE = Path(__file__).with_name("customize.sh")
+
+PACKAGES = (
+    *("python3", "python3-bpfcc", "python3-venv", "python3-pip"),
+    *("bpftool", "linux-perf", "gcc", "libc6-dev"),
+    *("kmod", "procps", "util-linux", "iproute2", "sudo"),
+)
+TEST_TOOLS = ("pytest", "hypothesis")
+
+
+@dataclass(frozen=True)
+class Userland:
+    """A Debian release as a root file system."""
+
+    name: str
+    """Debian's code name."""
+    architecture: str = "amd64"
+    """Debian's name of the machine architecture."""
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        """The suites that an up-to-date machine of this release installs from."""
+        return (self.name, f"{self.name}-updates", f"{self.name}-security")
+
+
+USERLANDS = {userland.name: userland for userland in (Userland("bookworm"), Userland("trixie"))}
+
+
+def image(userland: Userland) -> Path:
+    """Return the ext4 image of `userland` from the cache, built if it is not there."""
+    modules = python_modules()
+    recipe = (userland, PACKAGES, modules, CUSTOMIZE.read_text())
+
+    def build(directory: Path) -> None:
+        tree = directory / "tree"
+        _bootstrap(userland, tree, modules)
+        _make_ext4(tree, directory / "root.ext4")
+        shutil.rmtree(tree)
+
+    return cache.entry(f"image-{userland.name}", recipe, build) / "root.ext4"
+
+
+def python_modules() -> tuple[str, ...]:
+    """Return what pip installs in a userland: the package's dependencies and the test tools."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    return (*project["dependencies"], *TEST_TOOLS)
+
+
+def _bootstrap(userland: Userland, tree: Path, modules: Sequence[str]) -> None:
+    if os.geteuid() != 0:
+        raise VmError(f"root is needed to build the {userland.name} root file system")
+    sources = tree.with_name("debian.sources")
+    sources.write_text(apt.sources(userland.suites))
+    unneeded = ("doc", "man", "info", "locale")
+    tool(
+        [
+            *("mmdebstrap", "--mode=root", "--variant=minbase"),
+            f"--architectures={userland.architecture}",
+            f"--include={','.join(PACKAGES)}",
+            *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in unneeded),
+            f"--customize-hook={CUSTOMIZE}",
+            *(userland.name, tree, sources),
+        ],
+        env={**os.environ, "PYTHON_MODULES": "\n".join(modules)},
+    )
+
+
+def _make_ext4(tree: Path, file: Path) -> None:
+    used_kib = int(tool(["du", "-sk", tree]).split()[0])
+    with file.open("wb") as image_file:
+        image_file.truncate((used_kib * 5 // 4 + 65536) * 1024)
+    # Mounted read-only for ever (changes go to a tmpfs above it), so a journal is of no use.
+    tool(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", tree, file])

@@ -1,0 +1,97 @@
+"""The guest tests of one kernel: one boot, one pytest session, one outcome per test.
+
+`tests/kernels/guest/conftest.py` writes the outcomes in the guest, as lines of JSON;
+`tests/kernels/conftest.py` shows each as a test of the outer session.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import apt
+from .errors import UnavailableError, VmError
+from .images import REPOSITORY, USERLANDS, image
+from .kernels import Kernel, install
+from .machine import Machine
+from .source import source_tree
+
+OUTCOMES = Path("/results/outcomes.jsonl")
+"""Where the guest session leaves its outcomes."""
+TIMEOUT_S = 1200
+TESTS_FAILED = 1
+"""pytest's exit status when it ran to the end and some tests failed."""
+
+_SCRIPT = """\
+echo "guest session on $(uname -r)"
+cd /job/src
+export FAULTPROF_KERNELS={kernel}
+exec python -m pytest -p no:cacheprovider -p no:hypothesispytest \\
+    --confcutdir=tests/kernels/guest {tests}
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one test."""
+
+    test: str
+    """pytest's node id, the same inside and outside."""
+    outcome: str
+    """passed, failed, skipped or xfailed."""
+    text: str
+    """What the test printed; if it failed, how; if it was skipped, why."""
+
+    def to_json(self) -> str:
+        """Return the outcome as one line of JSON."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class GuestSession:
+    """A guest session that came to its end."""
+
+    outcomes: Mapping[str, Outcome]
+    """By node id."""
+    summary: str
+    """One line: the kernel and how long it took."""
+
+
+def prepare(kernel: Kernel) -> Machine:
+    """Return the machine that `kernel` is tested in, from the cache or made.
+
+    Raises:
+        UnavailableError: this machine cannot make it; the message says why.
+    """
+    try:
+        apt.requirements()
+        return Machine(install(kernel), image(USERLANDS[kernel.userland]))
+    except VmError as error:
+        raise UnavailableError(f"no virtual machine with Linux {kernel.name}: {error}") from error
+
+
+def run(
+    machine: Machine, tests: Sequence[str], on_output: Callable[[bytes], object]
+) -> GuestSession:
+    """Boot `machine` and run the guest tests with the node ids `tests`.
+
+    The guest's output is handed to `on_output` as it comes.
+
+    Raises:
+        VmError: the session did not come to its end.
+    """
+    name, release = machine.installed.kernel.name, machine.installed.release
+    script = _SCRIPT.format(kernel=name, tests=shlex.join(tests))
+    result = machine.run(script, source_tree(REPOSITORY), timeout=TIMEOUT_S, on_output=on_output)
+    if result.status not in (0, TESTS_FAILED):
+        raise VmError(f"pytest in the guest ended with status {result.status}:\n{result.output}")
+    lines = result.files[OUTCOMES.name].decode().splitlines()
+    outcomes = [Outcome(**json.loads(line)) for line in lines]
+    summary = (
+        f"{name} ({release}): {len(outcomes)} tests in {result.total_s:.1f} s, "
+        f"{result.boot_s:.1f} s of it until the first command"
+    )
+    return GuestSession({outcome.test: outcome for outcome in outcomes}, summary)

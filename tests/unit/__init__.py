@@ -1,0 +1,1 @@
+"""Tests that need neither root nor a particular kernel."""

@@ -1,0 +1,88 @@
+"""Numbers that commands print."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultprof.analysis.metrics import UserMetric, run_metrics, usemem_metrics
+from faultprof.errors import ExitCode, FaultprofError
+
+OUTPUT = """\
+1073741824 bytes / 1800000 usecs = 582542 KB/s
+1073741824 bytes / 2000000 usecs = 524288 KB/s
+1073741824 bytes / 1600000 usecs = 655360 KB/s
+1000000 usecs to free memory
+1073741824 bytes / 1900000 usecs = 551882 KB/s
+3000000 usecs to free memory
+"""
+
+
+def test_usemem_with_four_tasks() -> None:
+    metrics = usemem_metrics(OUTPUT)
+    assert list(metrics) == [
+        "usemem.throughput",
+        "usemem.median",
+        "usemem.stddev%",
+        "usemem.free_time",
+    ]
+    assert metrics["usemem.throughput"] == 582542 + 524288 + 655360 + 551882
+    assert metrics["usemem.median"] == 582542  # the third of four in ascending order
+    assert metrics["usemem.stddev%"] == pytest.approx(8.4555, abs=1e-4)
+    assert metrics["usemem.free_time"] == 2
+
+
+def test_usemem_with_one_task() -> None:
+    metrics = usemem_metrics("8192 bytes / 4 usecs = 2000 KB/s\n")
+    assert metrics == {"usemem.throughput": 2000, "usemem.median": 2000, "usemem.stddev%": 0}
+
+
+def test_a_speed_of_zero_has_no_relative_spread() -> None:
+    metrics = usemem_metrics("1 bytes / 2000000 usecs = 0 KB/s\n")
+    assert metrics == {"usemem.throughput": 0, "usemem.median": 0}
+
+
+def test_other_output_has_no_metrics() -> None:
+    assert usemem_metrics("copied 12 bytes / s\n5 usecs to free memory leaks\n" * 2) == {
+        "usemem.free_time": pytest.approx(5e-6)
+    }
+    assert usemem_metrics("") == {}
+
+
+@given(st.text(alphabet="0123456789 bytes/usec=KB.\n٣"))
+def test_any_output_is_taken(output: str) -> None:
+    metrics = run_metrics(output, [UserMetric.parse(r"x=(\d{1,9})")])
+    assert all(isinstance(value, float) for value in metrics.values())
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [
+        (r"last=latency: ([0-9.]+) us", 7.5),
+        (r"line=^rate ([0-9.e+]+)$", 1.2e6),
+        (r"whole=\d+(?= us)", 5.0),
+        (r"equals=a=(\d)", 3.0),
+        (r"absent=nothing (\d+)", None),
+    ],
+)
+def test_user_metrics(definition: str, expected: float | None) -> None:
+    output = "latency: 9.5 us\nrate 1.2e+6\na=3\nlatency: 7.5 us\n"
+    metric = UserMetric.parse(definition)
+    assert metric.value(output) == expected
+    name = definition.partition("=")[0]
+    assert run_metrics(output, [metric]) == ({} if expected is None else {name: expected})
+
+
+@pytest.mark.parametrize("text", ["", "x", "=y", "x=", " =(1)", "x=(", "x=*"])
+def test_definitions_that_cannot_be_used(text: str) -> None:
+    with pytest.raises(FaultprofError) as caught:
+        UserMetric.parse(text)
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("regex", [r"time: (\S+)", r"(x)?time", r"(nan)", r"(9{400})"])
+def test_matches_that_are_no_numbers(regex: str) -> None:
+    with pytest.raises(FaultprofError, match="is no number"):
+        UserMetric.parse(f"m={regex}").value("time: 5ms nan " + "9" * 400)
