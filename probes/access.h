@@ -71,26 +71,19 @@ static __always_inline u64 probe_argument(void *ctx, int kind, int index)
 	}
 }
 
-/*
- * A probed function's return value; an fexit program finds it behind the function's arguments,
- * whose number it must know. That number may not be a constant of the program's source, but the
- * verifier must see one: see patched_constant().
- */
-static __always_inline u64 probe_result(void *ctx, int kind, int arguments)
+/* bpf_get_func_ret(), Linux 5.17; older headers of bcc do not know it. */
+static long (*get_function_result)(void *ctx, u64 *value) = (void *)184;
+
+/* A probed function's return value. */
+static __always_inline u64 probe_result(void *ctx, int kind)
 {
 	struct probe_registers *regs = ctx;
-	u64 *values = ctx;
+	u64 value = 0;
 
 	if (kind == PROBE_KPROBE)
 		return REGISTER_RESULT(regs);
-	switch (arguments) {
-	case 1: return values[1];
-	case 2: return values[2];
-	case 3: return values[3];
-	case 4: return values[4];
-	case 5: return values[5];
-	default: return 0;
-	}
+	get_function_result(ctx, &value);
+	return value;
 }
 
 /*

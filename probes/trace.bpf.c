@@ -392,17 +392,15 @@ static __always_inline void count_call(struct task_trace *trace, u32 function)
 }
 
 /* Look at the top function's outcome before it is finished. */
-static __always_inline void judge_outcome(struct task_trace *trace, int what, u64 result)
+static __always_inline void judge_outcome(struct task_trace *trace, void *ctx, int kind, int what)
 {
-	struct frame *top = frame_at(trace, trace->depth - 1);
-
-	if (what == FAULT_OUTCOME && top->anonymous)
+	if (what == FAULT_OUTCOME && frame_at(trace, trace->depth - 1)->anonymous)
 		count_call(trace, ANONYMOUS);
-	if (what == OTHER_OUTCOME && trace->depth > 1 && !(result & FLAG_FALLBACK))
+	if (what == OTHER_OUTCOME && trace->depth > 1 && !(probe_result(ctx, kind) & FLAG_FALLBACK))
 		frame_at(trace, trace->depth - 2)->anonymous = 0;
 }
 
-static __always_inline int leave(void *ctx, int kind, u32 function, int what, int arguments)
+static __always_inline int leave(void *ctx, int kind, u32 function, int what)
 {
 	u64 now = bpf_ktime_get_ns();
 	u64 task = bpf_get_current_task();
@@ -430,7 +428,7 @@ static __always_inline int leave(void *ctx, int kind, u32 function, int what, in
 			bump(STAT_NO_RETURN);
 		}
 	}
-	judge_outcome(trace, what, probe_result(ctx, kind, arguments));
+	judge_outcome(trace, ctx, kind, what);
 	finish_top(trace, now);
 	return 0;
 }
@@ -454,7 +452,6 @@ static __always_inline int hit(void *ctx, u32 function)
  */
 #define FUNCTION_NUMBER patched_constant(0x0fa70001)
 #define FUNCTION_WHAT patched_constant(0x0fa70002)
-#define FUNCTION_ARGUMENTS patched_constant(0x0fa70003)
 
 static __always_inline u64 patched_constant(u32 placeholder)
 {
@@ -474,7 +471,7 @@ KFUNC_PROBE(template)
 
 KRETFUNC_PROBE(template)
 {
-	return leave(ctx, PROBE_FENTRY, FUNCTION_NUMBER, FUNCTION_WHAT, FUNCTION_ARGUMENTS);
+	return leave(ctx, PROBE_FENTRY, FUNCTION_NUMBER, FUNCTION_WHAT);
 }
 
 #endif
@@ -487,7 +484,7 @@ int enter_template(void *ctx)
 
 int leave_template(void *ctx)
 {
-	return leave(ctx, PROBE_KPROBE, FUNCTION_NUMBER, FUNCTION_WHAT, FUNCTION_ARGUMENTS);
+	return leave(ctx, PROBE_KPROBE, FUNCTION_NUMBER, FUNCTION_WHAT);
 }
 
 /* Always a kprobe: nothing else attaches inside a function. */

@@ -53,9 +53,6 @@ class RecordedTypes:
     fields: dict[str, int]
     enumerators: dict[str, int] = field(default_factory=dict)
 
-    def has_function(self, name: str) -> bool:
-        return name in self.functions
-
     def arguments(self, function: str) -> tuple[str, ...] | None:
         names = self.functions.get(function)
         return None if names is None else tuple(names)

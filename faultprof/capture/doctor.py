@@ -17,7 +17,7 @@ from faultprof.kernel.checks import Check, Diagnosis, State
 from faultprof.kernel.features import file_checks
 from faultprof.kernel.files import ROOT, read_int
 from faultprof.kernel.host import Host, read_host, stock_kernel
-from faultprof.kernel.privileges import lockdown_level, privileges_check
+from faultprof.kernel.privileges import LESS_LOCKDOWN, lockdown_level, privileges_check
 from faultprof.kernel.tracefs import TRACEPOINT_GROUPS, TracepointGroup, is_listed
 
 _ORDER = (
@@ -73,6 +73,18 @@ class _Evidence:
     host: Host
     sysroot: Path
     permit: str
+
+    @property
+    def lockdown(self) -> tuple[str, str] | None:
+        """The lockdown level and where it was read."""
+        return lockdown_level(self.host.release, self.sysroot)
+
+    @property
+    def locked_down(self) -> bool:
+        """Whether kernel memory is closed to everybody."""
+        known = self.lockdown
+        closed = known is not None and known[0] == "confidentiality"
+        return closed and not self.attempts.read_kernel.works
 
 
 def attempt_checks(attempts: Attempts, host: Host, sysroot: Path = ROOT) -> tuple[Check, ...]:
@@ -176,7 +188,7 @@ def _listing(there: list[bool | None]) -> str:
 
 def _lockdown_check(evidence: _Evidence) -> Check:
     name, reading = "lockdown", evidence.attempts.read_kernel
-    known = lockdown_level(evidence.host.release, evidence.sysroot)
+    known = evidence.lockdown
     if known is None and reading.works:
         return Check(name, "ok", "level not shown, but BPF may read kernel memory")
     if known is None:
@@ -184,10 +196,9 @@ def _lockdown_check(evidence: _Evidence) -> Check:
         remedy = "sudo mount -t securityfs securityfs /sys/kernel/security"
         return Check(name, "unknown", found, "", evidence.permit or remedy)
     level, source = known
-    if level == "confidentiality" and not reading.works:
-        cost = "no kprobes, no fentry: kernel memory is closed to BPF"
-        remedy = "boot with lockdown=integrity, or with secure boot off"
-        return Check(name, "limited", f"{level} ({source})", cost, remedy)
+    if evidence.locked_down:
+        cost = "no tracing: no kprobes, and BPF programs may not read kernel memory"
+        return Check(name, "limited", f"{level} ({source})", cost, LESS_LOCKDOWN)
     return Check(name, "ok", f"{level} ({source}); forbids nothing that faultprof does")
 
 
@@ -199,5 +210,7 @@ def _failed(name: str, attempt: Attempt, evidence: _Evidence, cost: str, option:
         found = f"this user may not try: {attempt.reason}"
         return Check(name, "unknown", found, cost, evidence.permit)
     found = f"refused even to root: {attempt.reason}"
+    if evidence.locked_down:
+        return Check(name, "missing", found, cost, LESS_LOCKDOWN)
     remedy = "run outside of containers, on a stock Debian or Fedora kernel"
     return Check(name, "missing", found, cost, remedy)

@@ -24,14 +24,14 @@ _RECORDING = ("privileges", "BPF", "bcc", "kernel symbols", "task tracepoints")
 
 _MODES = (
     _Needs(SAMPLE, (*_RECORDING, "perf events"), "{perf events}"),
-    _Needs("trace by kprobe", (*_RECORDING, "kprobes"), "{kprobes}"),
-    _Needs("trace by fentry", (*_RECORDING, "BTF", "fentry"), "{fentry}"),
+    _Needs("trace by kprobe", (*_RECORDING, "kprobes", "lockdown"), "{kprobes}"),
+    _Needs("trace by fentry", (*_RECORDING, "BTF", "fentry", "lockdown"), "{fentry}"),
     _Needs("contention by tracepoints", (*_RECORDING, "lock tracepoints"), "{lock tracepoints}"),
     _Needs("inline expansion", ("debuginfo",), "{debuginfo}"),
 )
 
 # Of these a part is of no use.
-_NEEDED_WHOLE = {"task tracepoints", "lock tracepoints"}
+_NEEDED_WHOLE = {"task tracepoints", "lock tracepoints", "lockdown"}
 
 
 def judge_modes(checks: Mapping[str, Check]) -> tuple[Mode, ...]:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Literal
 
 from faultprof.bpf.probes import Method, ProbePoint
-from faultprof.kernel.conditions import Kind, Types
+from faultprof.kernel.conditions import Kind
 from faultprof.kernel.resolved import How, Resolved
 
 Attach = Literal["auto", "kprobe", "fentry"]
@@ -58,7 +58,6 @@ class TracedFunction:
         points: where probes go; none for a function told by a condition in its host.
         method: how a pair of probes is attached; None when only entries are counted.
         what: what is special about it.
-        arguments: how many it has, as far as the program needs to know.
     """
 
     number: int
@@ -66,7 +65,6 @@ class TracedFunction:
     points: tuple[ProbePoint, ...] = ()
     method: Method | None = None
     what: What = What.PLAIN
-    arguments: int = 0
 
     @property
     def name(self) -> str:
@@ -105,13 +103,12 @@ class TracePlan:
         return knobs
 
 
-def make_plan(resolved: Sequence[Resolved], attach: Attach, types: Types | None) -> TracePlan:
+def make_plan(resolved: Sequence[Resolved], attach: Attach) -> TracePlan:
     """Give each function its number and its way of being probed.
 
     Args:
         resolved: the functions of the wish, hosts of conditional ones included.
         attach: ``fentry`` or ``kprobe`` force one way; ``auto`` takes fentry where it goes.
-        types: the kernel's BTF, for the number of arguments; None without.
     """
     plan = TracePlan()
     special = _special(resolved)
@@ -127,10 +124,7 @@ def make_plan(resolved: Sequence[Resolved], attach: Attach, types: Types | None)
         points = tuple(ProbePoint(place.symbol, place.offset) for place in one.places)
         paired = None if one.how is How.INLINED else method
         what = special.get(one.symbol or one.name, What.PLAIN)
-        arguments = types.arguments(one.symbol or "") if types is not None else None
-        plan.functions.append(
-            TracedFunction(number, one, points, paired, what, len(arguments or ()))
-        )
+        plan.functions.append(TracedFunction(number, one, points, paired, what))
     return plan
 
 

@@ -25,7 +25,7 @@ _MAX_DEPTH = 32
 HISTOGRAM_BUCKETS = 144
 
 # Placeholders of the templates.
-_NUMBER, _WHAT, _ARGUMENTS = 0x0FA70001, 0x0FA70002, 0x0FA70003
+_NUMBER, _WHAT = 0x0FA70001, 0x0FA70002
 
 # enum stat of the program.
 _STATS = (
@@ -168,11 +168,7 @@ class Tracer:
             self._program.attach_raw_tracepoint(tracepoint, function)
 
     def _attach(self, function: TracedFunction) -> None:
-        constants = {
-            _NUMBER: function.number,
-            _WHAT: int(function.what),
-            _ARGUMENTS: function.arguments,
-        }
+        constants = {_NUMBER: function.number, _WHAT: int(function.what)}
         for point in function.points:
             try:
                 if function.method is None:

@@ -14,9 +14,17 @@ from faultprof.workloads.cases import CASES, Case
 app = typer.Typer(
     name="workload",
     help="The named cases of vm-scalability, set up and run.",
-    no_args_is_help=True,
+    invoke_without_command=True,
+    rich_markup_mode=None,
     add_completion=False,
 )
+
+
+@app.callback()
+def _show_help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 

@@ -15,9 +15,6 @@ from typing import NamedTuple, Protocol
 class Types(Protocol):
     """A kernel's type information, as :class:`faultprof.kernel.btf_types.BtfTypes` has it."""
 
-    def has_function(self, name: str) -> bool:
-        """Return whether there is a function of exactly that name."""
-
     def arguments(self, function: str) -> tuple[str, ...] | None:
         """Return the names of a function's arguments in order; None when it is not known."""
 

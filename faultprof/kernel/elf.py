@@ -18,7 +18,6 @@ from typing import Any
 from faultprof.errors import FaultprofError, unsupported
 
 _FLAG_EXECUTABLE = 0x4  # SHF_EXECINSTR
-_SYMBOL_SIZE = 24  # Elf64_Sym: u32 name, u8 info, u8 other, u16 section, u64 value, u64 size
 _COMPRESSION_HEADER_SIZE = 24  # Elf64_Chdr: u32 type, u32 reserved, u64 size, u64 alignment
 _ZSTD = 2  # ELFCOMPRESS_ZSTD
 _HEADERS_MAX = 1 << 22  # bytes; more is said by a damaged file only
@@ -114,18 +113,11 @@ class ElfFile:
         return _own(pyarrow.decompress(packed, size, codec="zstd", asbytes=True))
 
     def symbols(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the addresses of those of ``names`` that the symbol table has."""
+        """Return the addresses of those of ``names`` that the symbol table (Elf64_Sym) has."""
         import numpy as np
 
         table, strings = self.section(".symtab"), self.section(".strtab")
-        columns = np.dtype(
-            {
-                "names": ["name", "value"],
-                "formats": ["<u4", "<u8"],
-                "offsets": [0, 8],
-                "itemsize": 24,
-            }
-        )
+        columns = np.dtype([("name", "<u4"), ("kind", "<u4"), ("value", "<u8"), ("size", "<u8")])
         count = table.size // columns.itemsize
         entries = np.frombuffer(table.bytes(0, count * columns.itemsize), columns)
         text = strings.bytes(0, strings.size)

@@ -43,6 +43,7 @@ class InlineIndex:
 
     Attributes:
         units_read: how many units had to be read from the file.
+        kept: whether all that was read could be kept in the cache.
 
     All methods raise ``FaultprofError`` (exit code 3) when the file cannot be read or is damaged.
     """
@@ -50,6 +51,7 @@ class InlineIndex:
     def __init__(self, path: Path, build_id: str, owner: Owner | None = None) -> None:
         self.path = path
         self.units_read = 0
+        self.kept = True
         self._cache = CacheDirectory(cache_root(owner) / "inlines" / build_id, owner)
         self._tables: dict[int, UnitTable] = {}
 
@@ -63,7 +65,7 @@ class InlineIndex:
         if index is None:
             with _damage_reported(self.path):
                 index = build_index(self._file)
-            self._cache.write("units", index.to_bytes())
+            self._keep("units", index.to_bytes())
         return index
 
     @cached_property
@@ -72,7 +74,7 @@ class InlineIndex:
         if names is None:
             with _damage_reported(self.path):
                 names = build_names(self._file)
-            self._cache.write("names", names.to_bytes())
+            self._keep("names", names.to_bytes())
         return names
 
     def _table(self, unit: int) -> UnitTable:
@@ -83,10 +85,18 @@ class InlineIndex:
             if table is None:
                 with _damage_reported(self.path):
                     table = build_table(self._file, self._file.unit_at(unit))
-                self._cache.write(name, table.to_bytes())
+                self._keep(name, table.to_bytes())
                 self.units_read += 1
             self._tables[unit] = table
         return table
+
+    def _keep(self, name: str, data: bytes) -> None:
+        self.kept = self._cache.write(name, data) and self.kept
+
+    @property
+    def cache_path(self) -> Path:
+        """The folder of the cache that this file's tables are kept in."""
+        return self._cache.path
 
     @property
     def markers(self) -> dict[str, int]:

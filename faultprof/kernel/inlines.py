@@ -72,7 +72,8 @@ class InlineSite(NamedTuple):
     Attributes:
         function: its name.
         inlined: False when it stands there by itself.
-        entry: address of its first instruction to run.
+        entry: address of its first instruction to run. GCC may name one shortly before the
+            first of ``ranges``, where arguments are made ready.
         chain: the bodies it is nested in, outermost (the host, a symbol) first, itself last.
         ranges: the addresses it covers, those of functions inlined into it included.
     """
@@ -138,15 +139,14 @@ class UnitTable:
                 inside.add(child)
         spans: list[Range] = []
         table = self.intervals
-        for start, end, owner in zip(
-            *map(list, (table.starts, table.ends, table.owners)), strict=True
-        ):
+        columns = (table.starts.tolist(), table.ends.tolist(), table.owners.tolist())
+        for start, end, owner in zip(*columns, strict=True):
             if owner not in inside:
                 continue
             if spans and spans[-1][1] == start:
-                spans[-1] = (spans[-1][0], int(end))
+                spans[-1] = (spans[-1][0], end)
             else:
-                spans.append((int(start), int(end)))
+                spans.append((start, end))
         return tuple(spans)
 
     def to_bytes(self) -> bytes:
@@ -242,21 +242,29 @@ def read_bodies(file: DwarfFile, unit: Unit) -> list[Body]:
             if step.has_children:
                 enclosing.append(body)
             continue
-        outer, within = body, body
         attributes, position = read_attributes(data, position, step.abbreviation, unit)
+        within = body
         if step.is_function:
-            within = _add_body(bodies, step.abbreviation.tag, attributes, outer, file, unit)
-        if not step.has_children:
-            continue
-        sibling = attributes.get(AT_SIBLING)
-        if sibling and sibling.form in UNIT_REFERENCES and (step.is_closed or within == _ABSTRACT):
-            if sibling.value < position:
-                raise ValueError(f"the sibling of the entry before {position:#x} lies before it")
-            position = sibling.value
-        else:
-            enclosing.append(outer)
+            within = _add_body(bodies, step.abbreviation.tag, attributes, body, file, unit)
+        if step.is_closed or within == _ABSTRACT:
+            past_children = _sibling(attributes, position)
+            if past_children:
+                position = past_children
+                continue
+        if step.has_children:
+            enclosing.append(body)
             body = within
     return bodies
+
+
+def _sibling(attributes: Attributes, position: int) -> int:
+    """Return where the entry behind an entry's children begins; 0 when it does not say."""
+    sibling = attributes.get(AT_SIBLING)
+    if sibling is None or sibling.form not in UNIT_REFERENCES:
+        return 0
+    if sibling.value < position:  # would lead round in a circle
+        raise ValueError(f"the sibling of the entry before {position:#x} lies before it")
+    return sibling.value
 
 
 def _plan(file: DwarfFile, unit: Unit) -> dict[int, _Step]:

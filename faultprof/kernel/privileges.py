@@ -30,6 +30,7 @@ _CAPABILITY_BITS = {"CAP_SYS_ADMIN": 21, "CAP_SYSLOG": 34, "CAP_PERFMON": 38, "C
 # The kernel gives its initial namespaces fixed inode numbers (include/linux/proc_ns.h).
 _INITIAL_NAMESPACE = {"pid": 0xEFFFFFFC, "user": 0xEFFFFFFD}
 
+LESS_LOCKDOWN = "boot with lockdown=integrity, or with secure boot off"
 _LOCKDOWN_LEVELS = ("none", "integrity", "confidentiality")
 
 _SYMBOL_LINES_READ = 5000

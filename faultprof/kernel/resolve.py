@@ -256,13 +256,11 @@ class _Resolver:
 
     def _has_fentry(self, name: str, chosen: _Chosen) -> bool:
         types = self._view.types
-        return (
-            self._view.can_probe
-            and not chosen.is_shared_name
-            and not self._module(name)
-            and types is not None
-            and types.has_function(name)
-        )
+        if types is None or chosen.is_shared_name or self._module(name):
+            return False
+        arguments = types.arguments(name)
+        has_few = arguments is not None and len(arguments) <= self._view.fentry_arguments
+        return self._view.can_probe and has_few
 
     def _module(self, symbol: str) -> str:
         attachable = self._view.attachable

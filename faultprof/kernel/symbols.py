@@ -98,7 +98,7 @@ class Symbolizer:
         distinct, places = np.unique(lookups, return_inverse=True)
         symbols = self._kallsyms.lookup(distinct)
         chains = self._chains(distinct, symbols)
-        frames = [_frames(*found) for found in zip(symbols, chains, strict=True)]
+        frames = _all_frames(symbols, chains)
         self._count(symbols, frames)
         return [frames[place] for place in places.tolist()]
 
@@ -108,6 +108,11 @@ class Symbolizer:
             ledger.count(name, amount)
         for note in self.notes:
             ledger.info(note)
+        if self._inlines is not None and not self._inlines.kept:
+            ledger.info(
+                f"the tables of inlined functions could not be kept in {self._inlines.cache_path} "
+                f"and will be made anew next time"
+            )
         unresolved = self.counters["unresolved_addresses"]
         if unresolved:
             ledger.info(
@@ -160,6 +165,20 @@ class Symbolizer:
             1 for symbol in symbols if symbol and symbol.module
         )
         self.counters["expanded_addresses"] += sum(1 for found in frames if len(found) > 1)
+
+
+def _all_frames(
+    symbols: list[Symbol | None], chains: list[tuple[str, ...]]
+) -> list[tuple[Frame, ...]]:
+    """Return the frames of each address; few are distinct, and each is made once."""
+    known: dict[tuple[int, tuple[str, ...]], tuple[Frame, ...]] = {}
+    frames = []
+    for symbol, chain in zip(symbols, chains, strict=True):
+        key = symbol.address if symbol is not None else -1, chain
+        if key not in known:
+            known[key] = _frames(symbol, chain)
+        frames.append(known[key])
+    return frames
 
 
 def _frames(symbol: Symbol | None, chain: tuple[str, ...]) -> tuple[Frame, ...]:

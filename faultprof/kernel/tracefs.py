@@ -13,6 +13,7 @@ from faultprof.kernel.btf import has_tracepoint
 from faultprof.kernel.checks import Check
 from faultprof.kernel.files import ROOT, read_text
 from faultprof.kernel.host import as_root, stock_kernel
+from faultprof.kernel.privileges import LESS_LOCKDOWN, read_privileges
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,14 @@ def tracefs_check(sysroot: Path = ROOT) -> Check:
         remedy = stock_kernel("CONFIG_FTRACE")
         return Check("tracefs", "missing", "not in this kernel", cost, remedy)
     if " tracefs " in (read_text(sysroot / "proc/mounts") or ""):
-        found = "mounted, but closed to this user"
-        return Check("tracefs", "unknown", found, cost, as_root(["doctor"]))
+        return _mounted_but_empty(read_privileges(sysroot).user_id, cost)
     remedy = "sudo mount -t tracefs tracefs /sys/kernel/tracing"
     return Check("tracefs", "limited", "not mounted", cost, remedy)
+
+
+def _mounted_but_empty(user_id: int, cost: str) -> Check:
+    if user_id != 0:
+        found = "mounted, but closed to this user"
+        return Check("tracefs", "unknown", found, cost, as_root(["doctor"]))
+    found = "mounted, but empty: the kernel was locked down when it booted"
+    return Check("tracefs", "missing", found, cost, LESS_LOCKDOWN)

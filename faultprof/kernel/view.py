@@ -59,6 +59,8 @@ class KernelView:
         types: from BTF; None without.
         bodies: from debuginfo; None without.
         obstacles: what keeps probes away, or keeps us from knowing.
+        fentry_arguments: how many arguments a function may have for fentry. Six is what all
+            kernels with fentry handle; newer ones handle more, which only an attempt can tell.
     """
 
     release: str
@@ -67,6 +69,7 @@ class KernelView:
     types: Types | None
     bodies: Bodies | None = None
     obstacles: tuple[Obstacle, ...] = ()
+    fentry_arguments: int = 6
 
     @property
     def can_probe(self) -> bool:

@@ -65,8 +65,8 @@ def _entries(metadata: Metadata) -> Iterator[tuple[str, str]]:
     yield "mode", _mode(metadata)
     yield "samples", _samples(metadata)
     yield "verdict", _verdict(metadata)
-    if metadata.ledger.counters:
-        yield "counted", _counters(metadata)
+    if counted := _counters(metadata):
+        yield "counted", counted
     for note in metadata.ledger.notes:
         if note.severity == "info":
             yield "note", note.text
@@ -113,5 +113,8 @@ def _verdict(metadata: Metadata) -> str:
 
 
 def _counters(metadata: Metadata) -> str:
+    """Return what was counted; what is 0 has nothing to tell, and --json has it all."""
     counters = metadata.ledger.counters
-    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counters.items())
+    return ", ".join(
+        f"{name.replace('_', ' ')} {count:,}" for name, count in counters.items() if count
+    )

@@ -79,9 +79,9 @@ class GuestTest(pytest.Item):
             pytest.fail(str(error), pytrace=False)
         match outcome.outcome:
             case "skipped":
-                pytest.skip(outcome.text)
+                pytest.skip(f"Linux {self.kernel}: {outcome.text}")
             case "xfailed":
-                pytest.xfail(outcome.text)
+                pytest.xfail(f"Linux {self.kernel}: {outcome.text}")
             case "failed":
                 pytest.fail(outcome.text, pytrace=False)
         print(outcome.text, end="")

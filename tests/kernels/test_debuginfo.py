@@ -6,24 +6,31 @@ The first test that asks for the package downloads it (1 GB, once a month); see 
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import faultprof
 from faultprof.kernel.build_id import elf_build_id
 from faultprof.kernel.debuginfo import Debuginfo, find_debuginfo
 from faultprof.kernel.inline_index import InlineIndex
 from faultprof.kernel.kallsyms import Kallsyms
 from faultprof.kernel.symbols import Symbolizer
 from tests.addr2line import addr2line, disagreements
+from tests.running import run, samples_below
 
 from .conftest import skip_unless_required
 from .debuginfo_cache import KernelDebuginfo, debuginfo
+from .vm import session
 from .vm.errors import UnavailableError
+from .vm.images import REPOSITORY
 from .vm.kernels import KERNELS
+from .vm.source import source_tree
 
 KERNEL = KERNELS["6.12"]
 SOURCES = ("mm/memory.c", "mm/filemap.c", "mm/shmem.c", "mm/huge_memory.c")
@@ -207,6 +214,55 @@ def test_a_moved_kernel_has_the_same_frames(
     still = Symbolizer(kallsyms=kallsyms, debuginfo=found)
     returns = np.zeros(addresses.shape, bool)
     assert moved.resolve(addresses + np.uint64(shift), returns) == still.resolve(addresses, returns)
+
+
+_RECORD = """\
+set -e
+export FAULTPROF_VMLINUX=/job/vmlinux
+head -c 64M /dev/zero >/dev/shm/file
+cd /tmp
+for run in first second; do
+    start=$EPOCHREALTIME
+    faultprof record -o $run.fprof -- usemem -t 2 --readonly -f /dev/shm/file 64m
+    python -c "print('$run recording: %.1f s' % ($EPOCHREALTIME - $start))"
+done
+cp first.fprof second.fprof /results
+grep -w _stext /proc/kallsyms >/results/stext
+"""
+
+
+def test_a_recording_on_the_moved_kernel_shows_do_read_fault_inlined(
+    package: KernelDebuginfo,
+    index: InlineIndex,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Record shared-file read faults in a guest whose kernel KASLR has moved."""
+    try:
+        machine = replace(session.prepare(KERNEL), memory_mib=3072)
+    except UnavailableError as error:
+        skip_unless_required(error)
+        raise
+    files = source_tree(REPOSITORY) | {"vmlinux": package.small_vmlinux}
+    result = machine.run(_RECORD, files)
+    assert result.status == 0, result.output
+    assert int(result.files["stext"].split()[0], 16) != index.markers["_stext"]
+    for name in ("first.fprof", "second.fprof"):
+        recording = tmp_path / name
+        recording.write_bytes(result.files[name])
+        resolutions = {
+            total.frame.function: total.frame.resolution
+            for total in faultprof.load(recording).functions()
+        }
+        assert resolutions["do_read_fault"] == "inlined"
+        assert resolutions["do_fault"] == "symbol"
+        assert "inferred" not in resolutions.values()
+        assert samples_below(recording, "do_fault", "do_read_fault", "filemap_map_pages") > 0
+        report = run("report", "--json", recording)
+        assert report.returncode == 0, report.stderr
+        assert "/job/vmlinux" in report.stdout, "the ledger names the debuginfo"
+    with capsys.disabled():
+        print("\n" + "\n".join(re.findall(r"\w+ recording: .*", result.output)))
 
 
 def test_the_file_is_found_where_debian_puts_it(

@@ -92,6 +92,12 @@ def test_fentry_needs_a_type_of_exactly_that_name(functions: dict[str, list[str]
     assert (found.kprobe, found.fentry) == (True, bool(functions))
 
 
+def test_fentry_takes_a_limited_number_of_arguments() -> None:
+    view = made_view("do_fault", types=RecordedTypes({"do_fault": list("abcdefg")}, {}))
+    assert not found_in(view, "do_fault").fentry
+    assert found_in(replace(view, fentry_arguments=7), "do_fault").fentry
+
+
 def test_fentry_reaches_no_variant() -> None:
     types = RecordedTypes({"do_fault": ["vmf"]}, {})
     assert not found_in(made_view("do_fault.isra.0", types=types), "do_fault").fentry

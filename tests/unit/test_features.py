@@ -387,9 +387,13 @@ class TestTracefs:
         assert check.state == "limited"
         assert check.remedy == "sudo mount -t tracefs tracefs /sys/kernel/tracing"
 
-    def test_closed_to_the_user(self, stock: Path) -> None:
+    def test_mounted_but_empty(self, stock: Path) -> None:
         (stock / "sys/kernel/tracing").rename(stock / "sys/kernel/moved")
         build_machine(stock, {"proc/mounts": "none /sys/kernel/tracing tracefs rw 0 0\n"})
+        check = tracefs_check(stock)
+        assert check.state == "missing"  # root sees nothing either: locked down
+        assert check.remedy.startswith("boot with lockdown=")
+        rewrite(stock, "proc/self/status", USER_STATUS)
         assert tracefs_check(stock).remedy == "sudo faultprof doctor"
 
     def test_not_built_in(self, stock: Path) -> None:

@@ -141,6 +141,15 @@ def test_the_ledger_is_told(kernel: Path) -> None:
     assert not ledger.degraded
 
 
+def test_the_ledger_is_told_when_the_cache_cannot_be_written(kernel: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file in place of the folder")
+    symbolizer = Symbolizer(kallsyms=kallsyms_of(kernel), debuginfo=debuginfo_of(kernel))
+    resolve(symbolizer, text_addresses(kernel))
+    ledger = Ledger()
+    symbolizer.enter(ledger)
+    assert any("could not be kept" in note.text for note in ledger.notes)
+
+
 def test_no_addresses(kernel: Path) -> None:
     symbolizer = Symbolizer(kallsyms=kallsyms_of(kernel), debuginfo=debuginfo_of(kernel))
     assert resolve(symbolizer, []) == []

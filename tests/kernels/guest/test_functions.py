@@ -31,12 +31,15 @@ def resolved() -> list[Resolved]:
 
 
 def define(line: str) -> bool:
-    """Add a probe to tracefs; whether the kernel accepts it."""
+    """Add a probe to tracefs, or remove one; whether the kernel accepts it."""
+    # Not Path.open("a"), which would seek to the end: tracefs refuses that.
+    events = os.open(TRACING / "kprobe_events", os.O_WRONLY | os.O_APPEND)
     try:
-        with (TRACING / "kprobe_events").open("a") as file:
-            file.write(line + "\n")
+        os.write(events, f"{line}\n".encode())
     except OSError:
         return False
+    finally:
+        os.close(events)
     return True
 
 
@@ -44,10 +47,10 @@ def define(line: str) -> bool:
 def counted(places: dict[str, str]) -> Iterator[dict[str, int]]:
     """Count hits of probes (``p`` or ``r``, then a place) by name, while the block runs."""
     hits: dict[str, int] = {}
+    for name, place in places.items():
+        kind, _, target = place.partition(" ")
+        assert define(f"{kind}:{GROUP}/{name} {target}"), place
     try:
-        for name, place in places.items():
-            kind, _, target = place.partition(" ")
-            assert define(f"{kind}:{GROUP}/{name} {target}"), place
         (TRACING / "events" / GROUP / "enable").write_text("1")
         yield hits
         (TRACING / "events" / GROUP / "enable").write_text("0")

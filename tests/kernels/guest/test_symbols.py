@@ -69,22 +69,6 @@ def test_modules_do_not_reach_into_each_other(
     assert behind is None or behind.module != MODULE
 
 
-def test_an_unloaded_modules_text_is_unknown() -> None:
-    def text() -> list[int]:
-        lines = Path("/proc/kallsyms").read_text().splitlines()
-        return [address for address, _, module in functions(lines) if module == "dummy"]
-
-    if subprocess.run(["modprobe", "dummy"], check=False, capture_output=True).returncode:
-        pytest.skip("this guest's image has no modules to load")
-    addresses = np.array(text(), np.uint64)
-    returns = np.zeros(addresses.shape, bool)
-    loaded = Symbolizer(debuginfo=Debuginfo(None)).resolve(addresses, returns)
-    assert {found[0].module for found in loaded} == {"dummy"}
-    subprocess.run(["modprobe", "-r", "dummy"], check=True)
-    gone = Symbolizer(debuginfo=Debuginfo(None)).resolve(addresses, returns)
-    assert set(gone) == {(UNKNOWN,)}
-
-
 def test_names_agree_with_perf(known: list[tuple[int, str, str]], tmp_path: Path) -> None:
     """Record kernel stacks with perf and name their addresses as it does."""
     data = tmp_path / "perf.data"

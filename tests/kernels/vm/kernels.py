@@ -107,7 +107,6 @@ class InstalledKernel:
 
 def install(kernel: Kernel) -> InstalledKernel:
     """Return `kernel` from the cache, downloaded and unpacked if it is not there."""
-
     recipe = (kernel.package_pattern, kernel.suites)
 
     def build(directory: Path) -> None:

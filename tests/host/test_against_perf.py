@@ -1,0 +1,72 @@
+"""Our shares of the kernel's functions against those that perf record finds, run in turn."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+import faultprof
+from faultprof.kernel.kallsyms import fold
+from faultprof.recording.frames import SYMBOL
+from faultprof.workloads.usemem import find_usemem
+from tests.running import record
+
+PAIRS = 10
+LARGEST = 10
+POINTS = 3.0
+
+
+def test_inclusive_shares_agree_with_perf(tmp_path: Path) -> None:
+    workload = [str(find_usemem().path), "-t", "2", "512m"]
+    ours: list[dict[str, float]] = []
+    perfs: list[dict[str, float]] = []
+    for pair in range(PAIRS):
+        # Whoever goes first finds other caches: take turns.
+        for tool in (_ours, _perf) if pair % 2 else (_perf, _ours):
+            (ours if tool is _ours else perfs).append(tool(tmp_path, workload))
+    names = sorted({name for shares in ours for name in shares})
+    typical = {name: median(shares.get(name, 0.0) for shares in ours) for name in names}
+    for name in sorted(typical, key=typical.__getitem__, reverse=True)[:LARGEST]:
+        differences = [a.get(name, 0) - b.get(name, 0) for a, b in zip(ours, perfs, strict=True)]
+        print(f"{name}: {typical[name]:.1f}%, perf {median(differences):+.2f} points away")
+        assert abs(median(differences)) <= POINTS, name
+
+
+def _ours(directory: Path, workload: list[str]) -> dict[str, float]:
+    out = directory / "ours.fprof"
+    record(out, "--clock", "cpu-clock", "--fault-labels", "off", "--", *workload)
+    recording = faultprof.load(out)
+    total = recording.runs[0].samples
+    return {
+        function.frame.function: 100 * function.samples / total
+        for function in recording.functions()
+        if function.frame.resolution.startswith(SYMBOL)
+    }
+
+
+def _perf(directory: Path, workload: list[str]) -> dict[str, float]:
+    perf = shutil.which("perf")
+    assert perf is not None
+    data = directory / "perf.data"
+    subprocess.run(
+        [perf, "record", "-q", "-g", "-e", "cpu-clock", "-F", "999", "-o", data, "--", *workload],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    script = subprocess.run(
+        [perf, "script", "-i", data, "-F", "comm,ip,sym,dso"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    # Samples are paragraphs: the task's name, then a line for each frame.
+    samples = [part.splitlines()[1:] for part in script.split("\n\n") if part.strip()]
+    counts: Counter[str] = Counter()
+    for frames in samples:
+        kernel = (line.split() for line in frames if line.endswith("([kernel.kallsyms])"))
+        counts.update({fold(words[1]).function for words in kernel if len(words) == 3})
+    return {name: 100 * count / len(samples) for name, count in counts.items()}

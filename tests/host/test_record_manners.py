@@ -1,0 +1,233 @@
+"""The command's exit status, signals, identity and output; and what happens to bad input."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import faultprof
+from tests.running import FAULTPROF, counters, record, run
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)],
+)
+def test_exit_status_is_the_commands(tmp_path: Path, script: str, status: int) -> None:
+    out = tmp_path / "x.fprof"
+    assert run("record", "-o", out, "--", "sh", "-c", script).returncode == status
+    assert faultprof.load(out).runs[0].exit_status == status
+
+
+def test_streams_are_the_commands(tmp_path: Path) -> None:
+    done = run("record", "-q", "-o", tmp_path / "x.fprof", "--", "cat", input="through")
+    assert (done.stdout, done.stderr) == ("through", "")
+
+
+def test_options_after_the_command_are_the_commands(tmp_path: Path) -> None:
+    done = run("record", "-q", "-o", tmp_path / "x.fprof", "sh", "-c", "echo $0 $1", "-F", "-a")
+    assert done.stdout == "-F -a\n"
+
+
+REFUSED = {
+    "not found": (["--", "no-such-command"], 127, "command not found: no-such-command"),
+    "not executable": (["--", "/etc/passwd"], 126, "cannot run /etc/passwd"),
+    "a directory": (["--", "/etc"], 126, "cannot run /etc"),
+    "frequency 0": (["-F", "0", "--", "true"], 2, "0 Hz"),
+    "frequency negative": (["-F", "-5", "--", "true"], 2, "-5 Hz"),
+    "frequency too high": (["-F", "99999999", "--", "true"], 2, "limit of"),
+    "frequency no number": (["-F", "often", "--", "true"], 2, "often"),
+    "no stacks": (["--max-stacks", "0", "--", "true"], 2, "0 stacks"),
+    "pid gone": (["-p", "4194303"], 2, "there is no process 4194303"),
+    "pid negative": (["-p", "-3"], 2, "-3"),
+    "pid and command": (["-p", "1", "--", "true"], 2, "-p PID"),
+    "nothing": ([], 2, "nothing to record"),
+    "duration 0": (["--duration", "0", "--", "true"], 2, "duration of 0"),
+    "duration nan": (["--duration", "nan", "--", "true"], 2, "duration of nan"),
+    "unknown option": (["--frobnicate", "--", "true"], 2, "--frobnicate"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_are_one_line_with_a_remedy(tmp_path: Path, case: str) -> None:
+    arguments, status, message = REFUSED[case]
+    out = tmp_path / "x.fprof"
+    done = run("record", "-o", out, *arguments)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_output_directory_missing_is_said_before_the_command_runs(tmp_path: Path) -> None:
+    done = run("record", "-o", tmp_path / "no" / "x.fprof", "--", "touch", tmp_path / "ran")
+    assert done.returncode == 2
+    assert "-o" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_without_root_the_command_to_run_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    done = run(
+        "record", "-o", tmp_path / "x.fprof", "--", "true", user="nobody", cwd="/", env=_bare()
+    )
+    assert done.returncode == 3
+    assert "sudo" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _bare() -> dict[str, str]:
+    # An editable install is found by its path only where the user may look there.
+    return {**os.environ, "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def test_default_name_keeps_the_former_recording(tmp_path: Path) -> None:
+    for status in (3, 4):
+        run("record", "--", "sh", "-c", f"exit {status}", cwd=tmp_path)
+    old, new = (tmp_path / name for name in ("faultprof.fprof.old", "faultprof.fprof"))
+    assert [faultprof.load(file).runs[0].exit_status for file in (old, new)] == [3, 4]
+    assert new.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_recording_and_still_writes_it(tmp_path: Path, number: int) -> None:
+    out = tmp_path / "x.fprof"
+    process = subprocess.Popen([*FAULTPROF, "record", "-o", out, "--", "sleep", "100"])
+    _wait_for_child(process.pid, "sleep")
+    process.send_signal(number)
+    # Sent to us alone, it was passed on; its status is the command's.
+    assert process.wait(20) == 128 + number
+    assert faultprof.load(out).runs[0].exit_status == 128 + number
+
+
+def test_a_command_that_ignores_the_signal_delays_nothing_but_the_prompt(tmp_path: Path) -> None:
+    out = tmp_path / "x.fprof"
+    stubborn = "trap '' INT; exec sleep 100"
+    process = subprocess.Popen([*FAULTPROF, "record", "-o", out, "--", "sh", "-c", stubborn])
+    child = _wait_for_child(process.pid, "sleep")
+    process.send_signal(signal.SIGINT)
+    _wait_until(out.exists)
+    assert faultprof.load(out).runs[0].exit_status is None
+    assert process.poll() is None
+    os.kill(child, signal.SIGKILL)
+    assert process.wait(20) == 137
+
+
+def test_kill_9_leaves_nothing_behind(tmp_path: Path) -> None:
+    before = _programs()
+    process = subprocess.Popen(
+        [*FAULTPROF, "record", "-o", tmp_path / "x.fprof", "--", "sleep", "100"]
+    )
+    child = _wait_for_child(process.pid, "sleep")
+    assert _programs() != before
+    process.kill()
+    process.wait()
+    os.kill(child, signal.SIGKILL)
+    assert not list(tmp_path.iterdir())
+    _wait_until(lambda: _programs() == before)
+
+
+def test_two_recordings_at_the_same_time(tmp_path: Path) -> None:
+    outs = [tmp_path / "a.fprof", tmp_path / "b.fprof"]
+    both = [
+        subprocess.Popen([*FAULTPROF, "record", "-o", out, "--", "usemem", "128m"]) for out in outs
+    ]
+    assert [process.wait(60) for process in both] == [0, 0]
+    for out in outs:
+        assert counters(out)["samples"] > 0
+
+
+def test_a_running_process_and_its_children(tmp_path: Path) -> None:
+    out = tmp_path / "x.fprof"
+    loop = (
+        "import os\nwhile True:\n if os.fork() == 0: os._exit(sum(range(100000)) % 2)\n os.wait()"
+    )
+    with subprocess.Popen([sys.executable, "-c", loop]) as target:
+        done = run("record", "-p", str(target.pid), "--duration", "1", "-o", out)
+        target.kill()
+    assert done.returncode == 0
+    info = faultprof.load(out)
+    assert info.metadata.command == ()
+    assert info.runs[0].exit_status is None
+    assert counters(out)["samples"] > 300
+
+
+def test_the_end_of_a_watched_process_ends_the_recording(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "2"]) as target:
+        assert run("record", "-p", str(target.pid), "-o", tmp_path / "x.fprof").returncode == 0
+
+
+def test_everything_for_a_while(tmp_path: Path) -> None:
+    out = tmp_path / "x.fprof"
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        record(out, "-a", "--duration", "1")
+        busy.kill()
+    assert counters(out)["samples"] > 800
+
+
+def test_duration_ends_the_recording_but_not_the_command(tmp_path: Path) -> None:
+    out = tmp_path / "x.fprof"
+    done = record(out, "--duration", "0.5", "--", "sh", "-c", "sleep 2; echo end")
+    assert done.stdout == "end\n"
+    assert faultprof.load(out).runs[0].wall_s < 1.5
+
+
+def test_under_sudo_command_and_file_are_the_users(tmp_path: Path) -> None:
+    nobody = pwd.getpwnam("nobody")
+    tmp_path.chmod(0o777)
+    out = tmp_path / "x.fprof"
+    sudo = {"SUDO_UID": str(nobody.pw_uid), "SUDO_GID": str(nobody.pw_gid), "SUDO_USER": "nobody"}
+    script = "id -u; echo $HOME $USER; touch mine; trap - PIPE; grep SigIgn /proc/self/status"
+    done = record(out, "-q", "--", "sh", "-c", script, cwd=tmp_path, env={**os.environ, **sudo})
+    uid, who, ignored = done.stdout.splitlines()
+    assert (uid, who) == (str(nobody.pw_uid), f"{nobody.pw_dir} nobody")
+    assert int(ignored.split()[1], 16) & (1 << (signal.SIGPIPE - 1)) == 0
+    assert (tmp_path / "mine").stat().st_uid == nobody.pw_uid
+    assert out.stat().st_uid == nobody.pw_uid
+    as_root = record(out, "-q", "--as-root", "--", "id", "-u", env={**os.environ, **sudo})
+    assert as_root.stdout == "0\n"
+
+
+def test_the_command_inherits_no_file_of_ours(tmp_path: Path) -> None:
+    done = record(tmp_path / "x.fprof", "-q", "--", "ls", "/proc/self/fd")
+    assert {int(fd) for fd in done.stdout.split()} <= {0, 1, 2, 3}
+
+
+def test_nothing_is_attached_after_any_of_it() -> None:
+    assert not [line for line in _programs() if "name on_sample" in line]
+
+
+def _programs() -> list[str]:
+    listed = subprocess.run(["bpftool", "prog"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if "name on_" in line]
+
+
+def _wait_for_child(pid: int, name: str) -> int:
+    """Wait until a descendant called ``name`` runs and return its pid."""
+    found: list[int] = []
+
+    def look() -> bool:
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True
+        ).stdout
+        found[:] = [int(line.split()[0]) for line in listed.splitlines() if line.endswith(name)]
+        return bool(found)
+
+    _wait_until(look)
+    time.sleep(0.2)  # past its exec
+    return found[0]
+
+
+def _wait_until(condition: object, seconds: float = 30) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.05)

@@ -1,0 +1,87 @@
+"""Recording on a stock kernel: what is below what, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Emulation runs at a tenth of the speed: at the default frequency the timer would be throttled,
+# which the ledger rightly calls degraded.
+SLOW = ("-F", "199")
+
+
+@pytest.fixture
+def small_pages() -> Iterator[None]:
+    """Fault in pages of the base size, whatever the distribution's default is."""
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    before = setting.read_text().partition("[")[2].partition("]")[0]
+    setting.write_text("never")
+    yield
+    setting.write_text(before)
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_write_faults_on_anonymous_memory(tmp_path: Path, kernel: str) -> None:
+    from tests.running import paths, record, samples_below
+
+    out = tmp_path / "anon.fprof"
+    record(out, *SLOW, "--", "usemem", "-t", "2", "256m", timeout=300)
+    # On 6.1 do_anonymous_page is inlined into its caller, and that is all that can be seen.
+    nearest = "__handle_mm_fault" if kernel == "6.1" else "do_anonymous_page"
+    faults = samples_below(out, "handle_mm_fault", nearest)
+    clearing = sum(
+        samples
+        for path, samples in paths(out).items()
+        if nearest in path and path[-1].startswith(("clear_page", "__clear_page", "kernel_init"))
+    )
+    assert 0 < faults
+    if kernel != "7.3":  # there the clearing routine is inlined: it is its caller's own time
+        assert 0 < clearing < faults
+
+
+def test_read_faults_on_a_shared_file(tmp_path: Path) -> None:
+    from tests.running import record, samples_below
+
+    out, file = tmp_path / "read.fprof", Path("/dev/shm/faultprof-test")
+    try:
+        record(
+            out, *SLOW, "--", "usemem", "-t", "2", "--readonly", "-f", str(file), "64m",
+            timeout=300,
+        )  # fmt: skip
+    finally:
+        file.unlink(missing_ok=True)
+    inferred = samples_below(out, "handle_mm_fault", "do_fault", "do_read_fault")
+    around = samples_below(out, "do_read_fault", "filemap_map_pages")
+    assert 0 < around < inferred
+    assert inferred > 0.95 * samples_below(out, "do_fault")
+
+
+def test_samples_are_frequency_times_time_on_cpu(tmp_path: Path) -> None:
+    import faultprof
+    from tests.running import record, verdict
+
+    out = tmp_path / "burn.fprof"
+    record(out, "-F", "97", "--", "sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done")
+    run = faultprof.load(out).runs[0]
+    assert abs(run.samples - 97 * run.on_cpu_s) < 0.03 * 97 * run.on_cpu_s + 2
+    assert verdict(out) == "good"
+
+
+def test_nothing_stays_attached() -> None:
+    listed = subprocess.run(["bpftool", "prog"], capture_output=True, text=True, check=True)
+    assert "name on_" not in listed.stdout
+
+
+def test_the_command_of_sudo_is_the_users(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    out = tmp_path / "x.fprof"
+    script = f"sudo faultprof record -q -o {out} -- sh -c 'id -un; echo $HOME'"
+    done = subprocess.run(
+        ["su", "user", "-c", script], capture_output=True, text=True, cwd="/", timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["user", "/home/user"]
+    assert out.owner() == "user"
