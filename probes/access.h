@@ -96,19 +96,12 @@ static __always_inline u64 probe_stack(struct probe_registers *regs)
 	return REGISTER_STACK(regs);
 }
 
-/*
- * bpf_probe_read_kernel() under a name of our own: at the sight of the usual one bcc reads all of
- * /proc/kallsyms to find out whether the kernel has it, and every kernel since 5.5 does.
- */
-static long (*copy_from_kernel)(void *to, u32 size, const void *from) =
-	(void *)BPF_FUNC_probe_read_kernel;
-
 /* Read a field of a kernel structure; 0 when the address is bad. */
 static __always_inline u64 read_u64(u64 base, u32 offset)
 {
 	u64 value = 0;
 
-	copy_from_kernel(&value, sizeof(value), (void *)(base + offset));
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)(base + offset));
 	return value;
 }
 
@@ -116,7 +109,7 @@ static __always_inline u32 read_u32(u64 base, u32 offset)
 {
 	u32 value = 0;
 
-	copy_from_kernel(&value, sizeof(value), (void *)(base + offset));
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)(base + offset));
 	return value;
 }
 

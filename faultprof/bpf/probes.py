@@ -35,6 +35,9 @@ class ProbePoint:
     symbol: str
     offset: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.symbol}+{self.offset}" if self.offset else self.symbol
+
 
 class ProbeSet:
     """All probes of one compiled program; closing it detaches them.
@@ -118,10 +121,14 @@ class ProbeSet:
     ) -> None:
         fd = self._load(kind, point, "kprobe", constants)
         event = _event_name(kind, point)
-        most = _MAX_ACTIVE if side == _RETURN else 0
-        with translated(f"attach to {point.symbol}"):
+        if side == _RETURN:
+            # libbcc writes no offset into a kretprobe's definition, but passes the name on.
+            where, offset, most = str(point), 0, _MAX_ACTIVE
+        else:
+            where, offset, most = point.symbol, point.offset, 0
+        with translated(f"attach to {point}"):
             perf = self._lib.bpf_attach_kprobe(
-                fd, side, event.encode(), point.symbol.encode(), point.offset, most
+                fd, side, event.encode(), where.encode(), offset, most
             )
             if perf < 0:
                 raise _not_attached(point, "kprobe")

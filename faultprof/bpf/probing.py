@@ -33,7 +33,7 @@ from faultprof.bpf.perf_event import (
 from faultprof.bpf.program import Program
 from faultprof.bpf.syscall import ProgramType, instruction
 from faultprof.errors import FaultprofError, unsupported
-from faultprof.kernel.btf import function_type_id
+from faultprof.kernel.btf_types import BtfTypes
 from faultprof.kernel.files import ROOT, read_int
 from faultprof.kernel.tracefs import TRACEPOINT_GROUPS
 
@@ -232,9 +232,10 @@ def _hit_kprobe(sysroot: Path) -> None:
 
 
 def _attach_fentry(sysroot: Path) -> None:
-    target = function_type_id(TARGET, sysroot)
+    types = BtfTypes.read(sysroot)
+    target = types.function_id(TARGET) if types is not None else None
     if target is None:
-        raise _UnusableError(f"BTF does not know {TARGET}")
+        raise _UnusableError(f"BTF does not name {TARGET}")
     with (
         syscall.loaded(
             ProgramType.TRACING,

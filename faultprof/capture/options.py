@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 Mode = Literal["auto", "sample", "trace"]
 Clock = Literal["auto", "cycles", "cpu-clock"]
+Attach = Literal["auto", "kprobe", "fentry"]
 Switch = Literal["auto", "on", "off"]
 
 
@@ -16,8 +17,11 @@ class RecordOptions:
     """What to record, how, and where to.
 
     Exactly one of ``command``, ``pid`` and ``everything`` gives the scope, but ``everything``
-    may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz.
+    may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz
+    (None: what suits the mode). ``presets`` and ``functions`` name what is traced.
     """
+
+    default_frequency: ClassVar[int] = 999
 
     output: Path
     keep_old: bool = False
@@ -26,11 +30,15 @@ class RecordOptions:
     everything: bool = False
     duration: float | None = None
     mode: Mode = "auto"
-    frequency: int = 999
+    frequency: int | None = None
     clock: Clock = "auto"
     max_stacks: int = 16384
     user_stacks: bool = False
     fault_labels: Switch = "auto"
+    presets: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    attach: Attach = "auto"
+    off_cpu: bool = True
     as_root: bool = False
     strict: bool = False
 
@@ -45,5 +53,9 @@ class RecordOptions:
             "max_stacks": self.max_stacks,
             "user_stacks": self.user_stacks,
             "fault_labels": self.fault_labels,
+            "presets": list(self.presets),
+            "functions": list(self.functions),
+            "attach": self.attach,
+            "off_cpu": self.off_cpu,
             "as_root": self.as_root,
         }

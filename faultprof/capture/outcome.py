@@ -25,17 +25,14 @@ from faultprof.recording.metadata import Metadata, RunInfo
 from faultprof.recording.writer import write_recording
 
 if TYPE_CHECKING:
-    from faultprof.capture.sampling import Samples, SamplingOptions
-    from faultprof.capture.user_files import UserFiles
+    from faultprof.capture.engines import Captured
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """What one run left in our hands when recording stopped; ``wall_s`` in seconds."""
 
-    sampling: SamplingOptions
-    samples: Samples
-    user_files: UserFiles | None
+    captured: Captured
     wall_s: float
     end: End
     exit: Exit | None
@@ -48,7 +45,7 @@ class Run:
         (65 µs a process in a loop of 1,000 `true`), the exit status only tells of children
         that were waited for. The larger one is the nearer to the truth.
         """
-        clock = self.samples.on_cpu_s
+        clock = self.captured.samples.on_cpu_s
         if clock is None or self.exit is None or self.end is not End.COMMAND:
             return clock
         return max(clock, self.exit.cpu_s)
@@ -62,7 +59,7 @@ def write_outcome(options: RecordOptions, identity: Identity | None, run: Run) -
     """
     owner = identity.owner if identity is not None else None
     ledger = Ledger()
-    judge_samples(ledger, run.samples, run.sampling, run.on_cpu_s)
+    judge_samples(ledger, run.captured.samples, run.captured.sampling, run.on_cpu_s)
     named = _name(run, ledger, owner)
     metadata = _describe(options, run, ledger)
     write_recording(options.output, metadata, [named.paths], owner=owner, keep_old=options.keep_old)
@@ -71,13 +68,14 @@ def write_outcome(options: RecordOptions, identity: Identity | None, run: Run) -
 
 def _name(run: Run, ledger: Ledger, owner: tuple[int, int] | None) -> NamedPaths:
     """Name the stacks; what cannot be named is entered in the ledger."""
+    captured = run.captured
     kernel = Symbolizer(owner=owner)
     with ExitStack() as undo:
         user = None
-        if run.user_files is not None:
-            user = undo.enter_context(closing(UserSymbols(run.user_files)))
-        named = name_paths(run.samples, kernel, user, infer=run.sampling.fault_labels)
-        if run.sampling.fault_labels:
+        if captured.user_files is not None:
+            user = undo.enter_context(closing(UserSymbols(captured.user_files)))
+        named = name_paths(captured.samples, kernel, user, infer=captured.sampling.fault_labels)
+        if captured.sampling.fault_labels:
             judge_labels(ledger, named.labelled)
         kernel.enter(ledger)
         if user is not None:
@@ -90,8 +88,8 @@ def _describe(options: RecordOptions, run: Run, ledger: Ledger) -> Metadata:
         command=options.command,
         kernel=kernel_info(),
         mode="sample",
-        clock=run.sampling.clock,
-        frequency=run.sampling.frequency,
+        clock=run.captured.sampling.clock,
+        frequency=run.captured.sampling.frequency,
         runs=(_run_info(run),),
         ledger=ledger,
         host=platform.node(),
@@ -108,6 +106,6 @@ def _run_info(run: Run) -> RunInfo:
         wall_s=run.wall_s,
         user_s=end.user_s if end is not None else 0.0,
         sys_s=end.system_s if end is not None else 0.0,
-        samples=int(run.samples.counts.sum()),
+        samples=int(run.captured.samples.counts.sum()),
         on_cpu_s=run.on_cpu_s or 0.0,
     )

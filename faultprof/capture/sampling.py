@@ -17,13 +17,14 @@ from faultprof.bpf.perf_event import (
     ALL_TASKS,
     HW_CPU_CYCLES,
     SW_CPU_CLOCK,
+    SW_TASK_CLOCK,
     TYPE_HARDWARE,
     TYPE_SOFTWARE,
     EventSpec,
     PerfEvent,
 )
 from faultprof.bpf.program import Program
-from faultprof.capture.scope import OnCpuClock, Scope, open_error
+from faultprof.capture.scope import Scope, TaskCounter, open_error
 from faultprof.errors import FaultprofError
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Sampler:
             if options.fault_labels:
                 self._attach_labels()
             scope.attach(self._program)
-            self._clock = OnCpuClock(scope)
+            self._clock = TaskCounter(scope, SW_TASK_CLOCK)
             undo.callback(self._clock.close)
             self._timers: list[PerfEvent] = []
             undo.callback(self._close_timers)
@@ -161,7 +162,8 @@ class Sampler:
         """Stop sampling and return what was counted."""
         for timer in self._timers:
             timer.disable()
-        on_cpu_s = self._clock.seconds()
+        clock = self._clock.read()
+        on_cpu_s = clock.running_ns / 1e9 if clock is not None else None
         keys, counts = self._program.read_hash("counts")
         stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
         stats["lost_tasks"] = self._scope.stop(self._program)

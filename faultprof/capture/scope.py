@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultprof.bpf.perf_event import SW_TASK_CLOCK, TYPE_SOFTWARE, EventSpec, PerfEvent
+from faultprof.bpf.perf_event import TYPE_SOFTWARE, Count, EventSpec, PerfEvent
 from faultprof.bpf.program import Program
 from faultprof.capture.wait import no_such_process
 from faultprof.errors import FaultprofError, unsupported
@@ -70,39 +70,42 @@ class Scope:
         program.write("scope_state", 0, _STATE.pack(self.pid or 0, int(started), 0))
 
 
-class OnCpuClock:
-    """Counts the time that the tasks in scope run; independent of samples, to check them by.
+class TaskCounter:
+    """Counts a software event over the tasks in scope, apart from all BPF programs.
 
-    The kernel's own per-task clock, inherited by children as ``perf stat`` does it.
+    The kernel's own per-task counter, inherited by children as ``perf stat`` does it: what we
+    count can be checked by it.
 
-    Raises:
-        FaultprofError: the process is gone, or perf events are not permitted.
+    Args:
+        scope: whose tasks; nothing is counted when every task is in scope.
+        config: a number of ``enum perf_sw_ids``.
+
+    Raises ``FaultprofError``: the process is gone, or perf events are not permitted.
     """
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, config: int) -> None:
         self._events: list[PerfEvent] = []
         if scope.pid is None:
             return
-        spec = EventSpec(TYPE_SOFTWARE, SW_TASK_CLOCK, inherit=True, start_on_exec=scope.held)
-        tids = {scope.pid} if scope.held else _threads(scope.pid)
+        spec = EventSpec(TYPE_SOFTWARE, config, inherit=True, start_on_exec=scope.held)
         seen: set[int] = set()
         # A thread born while we look is inherited from one that we have, or found next time.
-        while new := tids - seen:
+        while new := _threads(scope) - seen:
             for tid in sorted(new):
                 self._open(spec, tid)
             seen |= new
-            tids = {scope.pid} if scope.held else _threads(scope.pid)
         if not self._events:
             raise no_such_process(scope.pid)
         if not scope.held:
             for event in self._events:
                 event.enable()
 
-    def seconds(self) -> float | None:
-        """Return the CPU seconds so far; None when every task is in scope."""
+    def read(self) -> Count | None:
+        """Return what was counted so far; None when every task is in scope."""
         if not self._events:
             return None
-        return sum(event.read().running_ns for event in self._events) / 1e9
+        counts = [event.read() for event in self._events]
+        return Count(*(sum(column) for column in zip(*counts, strict=True)))
 
     def close(self) -> None:
         """Stop counting; safe to repeat."""
@@ -116,7 +119,7 @@ class OnCpuClock:
         except OSError as error:
             if error.errno != errno.ESRCH:
                 self.close()
-                raise open_error(error, "task-clock") from error
+                raise open_error(error, "software") from error
             # The thread ended between the listing and the call: nothing to count.
 
 
@@ -140,8 +143,10 @@ def open_error(error: OSError, clock: str) -> FaultprofError:
     )
 
 
-def _threads(pid: int) -> set[int]:
+def _threads(scope: Scope) -> set[int]:
+    if scope.held and scope.pid is not None:
+        return {scope.pid}
     try:
-        return {int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()}
+        return {int(entry.name) for entry in Path(f"/proc/{scope.pid}/task").iterdir()}
     except (FileNotFoundError, ProcessLookupError):
         return set()

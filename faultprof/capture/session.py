@@ -7,7 +7,6 @@ Leaves to others: each step.
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import threading
 import time
@@ -16,29 +15,20 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from faultprof.bpf.janitor import Janitor
 from faultprof.capture.command import Command
 from faultprof.capture.identity import Identity, invoking_user
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.wait import End, Signals, Target, wait_for_command, wait_for_end
-from faultprof.errors import ExitCode, unsupported
+from faultprof.errors import ExitCode
 
 if TYPE_CHECKING:
+    from faultprof.capture.engines import Engines
     from faultprof.capture.outcome import Run
-    from faultprof.capture.sampling import Sampler, SamplingOptions
-    from faultprof.capture.user_files import UserFiles
 
 # After an interrupt the command has this long to end before the recording is written without
 # its exit status.
 _GRACE_SECONDS = 1.0
-
-
-@dataclass(slots=True)
-class _Engines:
-    """What records: attached, quiet until started."""
-
-    sampling: SamplingOptions
-    sampler: Sampler
-    user_files: UserFiles | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +48,9 @@ class Session:
         self._check()
         with ExitStack() as undo:
             # Before anything heavy is loaded: the child inherits none of it.
+            if self.options.mode == "trace":
+                janitor = Janitor()
+                undo.callback(janitor.dismiss)
             command = self._hold_command(undo)
             target = self._watch_target(undo)
             engines = self._attach(undo, command)
@@ -75,7 +68,8 @@ class Session:
         from faultprof.kernel.privileges import require_privileges
         from faultprof.recording.writer import check_writable
 
-        check_frequency(self.options.frequency)
+        if self.options.frequency is not None:
+            check_frequency(self.options.frequency)
         check_max_stacks(self.options.max_stacks)
         require_privileges()
         check_writable(self.options.output)
@@ -109,10 +103,9 @@ class Session:
             return None
         return undo.enter_context(closing(Target(self.options.pid)))
 
-    def _attach(self, undo: ExitStack, command: Command | None) -> _Engines:
-        from faultprof.capture.sampling import Sampler, allow_many_events
+    def _attach(self, undo: ExitStack, command: Command | None) -> Engines:
+        from faultprof.capture.sampling import allow_many_events
         from faultprof.capture.scope import Scope
-        from faultprof.capture.user_files import UserFiles
 
         options = self.options
         held = command is not None and not options.everything
@@ -123,63 +116,29 @@ class Session:
         preload = threading.Thread(target=_preload)
         preload.start()
         undo.callback(preload.join)
-        sampling = self._sampling_options()
-        user_files = None
-        if options.user_stacks:
-            user_files = undo.enter_context(closing(UserFiles(pid, options.command)))
-        sampler = undo.enter_context(closing(Sampler(Scope(pid, held), sampling)))
+        from faultprof.capture.engines import Engines
+
+        owner = self.identity.owner if self.identity is not None else None
+        engines = undo.enter_context(closing(Engines(options, Scope(pid, held), owner)))
         preload.join()
-        return _Engines(sampling, sampler, user_files)
-
-    def _sampling_options(self) -> SamplingOptions:
-        from faultprof.capture.sampling import SamplingOptions, best_clock
-
-        options = self.options
-        return SamplingOptions(
-            frequency=options.frequency,
-            clock=best_clock() if options.clock == "auto" else options.clock,
-            max_stacks=options.max_stacks,
-            user_stacks=options.user_stacks,
-            fault_labels=self._wants_labels(),
-        )
-
-    def _wants_labels(self) -> bool:
-        from faultprof.capture.sampling import fault_write_bit
-        from faultprof.kernel.build_id import kernel_build_id
-        from faultprof.kernel.debuginfo import find_debuginfo
-
-        possible = fault_write_bit() is not None
-        if self.options.fault_labels == "on" and not possible:
-            raise unsupported(
-                f"fault labels need tracepoints that {platform.machine()} does not have",
-                "leave out --fault-labels on; matching debuginfo shows do_read_fault exactly",
-            )
-        if self.options.fault_labels != "auto":
-            return self.options.fault_labels == "on"
-        return possible and find_debuginfo(kernel_build_id()).path is None
+        return engines
 
     def _measure(
-        self, command: Command | None, target: Target | None, engines: _Engines, signals: Signals
+        self, command: Command | None, target: Target | None, engines: Engines, signals: Signals
     ) -> Run:
         """Let the command go, wait for the end, stop the engines."""
         from faultprof.capture.outcome import Run
 
-        if engines.user_files is not None:
-            engines.user_files.start()
-        engines.sampler.start()
+        engines.start()
         if command is not None:
             command.release()
         started = time.monotonic()
         end = wait_for_end(signals, command, target, self.options.duration)
         wall_s = time.monotonic() - started
-        samples = engines.sampler.stop()
-        engines.sampler.close()
-        if engines.user_files is not None:
-            engines.user_files.stop()
+        captured = engines.stop()
         if command is not None and end is End.SIGNAL:
             wait_for_command(signals, command, _GRACE_SECONDS)
-        ended = command.poll() if command is not None else None
-        return Run(engines.sampling, samples, engines.user_files, wall_s, end, ended)
+        return Run(captured, wall_s, end, command.poll() if command is not None else None)
 
     def _write(self, run: Run) -> bool:
         """Write the recording, say so, and return whether it is degraded."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal
 
 from faultprof.bpf.probes import Method, ProbePoint
+from faultprof.capture.options import Attach
 from faultprof.kernel.conditions import Kind
 from faultprof.kernel.resolved import How, Resolved
-
-Attach = Literal["auto", "kprobe", "fentry"]
 
 
 class What(IntEnum):

@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
 from faultprof.bpf.program import Program
-from faultprof.capture.scope import Scope
+from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
 from faultprof.errors import FaultprofError, unsupported
 from faultprof.kernel.conditions import Types
@@ -87,11 +88,14 @@ class Traced:
         nodes: totals by path; a path is the numbers of its functions, root first.
         stats: the program's counters, by the names in ``_STATS``.
         open_frames: calls that had not returned when the recording ended.
+        page_faults: what the kernel counted by itself (PERF_COUNT_SW_PAGE_FAULTS); None when
+            every task was recorded.
     """
 
     nodes: dict[tuple[int, ...], NodeTotals]
     stats: dict[str, int]
-    open_frames: int = 0
+    open_frames: int
+    page_faults: int | None
 
 
 class Tracer:
@@ -125,6 +129,8 @@ class Tracer:
             self._attach_tracepoints()
             self._probes = ProbeSet(self._program)
             undo.callback(self._probes.close)
+            self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
+            undo.callback(self._faults.close)
             for function in self.plan.functions:
                 self._attach(function)
             self._undo = undo.pop_all()
@@ -135,13 +141,15 @@ class Tracer:
 
     def stop(self) -> Traced:
         """Detach the probes and return what they counted."""
-        self.scope.stop(self._program)
+        lost_tasks = self.scope.stop(self._program)
+        faults = self._faults.read()
         self._probes.close()
         stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
         nodes = self._read_nodes()
         totals = {node: self._read_totals(node) for node in nodes}
         open_frames = _close_open_frames(totals, self._read_open_frames())
-        return Traced(_by_path(nodes, totals), stats, open_frames)
+        stats["lost_tasks"] = lost_tasks
+        return Traced(_by_path(nodes, totals), stats, open_frames, faults.value if faults else None)
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""

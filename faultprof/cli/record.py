@@ -35,6 +35,15 @@ class Mode(StrEnum):
 
     AUTO = "auto"
     SAMPLE = "sample"
+    TRACE = "trace"
+
+
+class Attach(StrEnum):
+    """How probes are attached."""
+
+    AUTO = "auto"
+    KPROBE = "kprobe"
+    FENTRY = "fentry"
 
 
 def record(
@@ -53,12 +62,39 @@ def record(
         float | None, typer.Option(help="Stop recording after this many seconds.")
     ] = None,
     frequency: Annotated[
-        int, typer.Option("-F", "--frequency", help="Samples a second and CPU.")
-    ] = 999,
+        int | None,
+        typer.Option(
+            "-F",
+            "--frequency",
+            help="Samples a second and CPU.  [default: 999; 99 beside a trace]",
+        ),
+    ] = None,
     clock: Annotated[
         Clock, typer.Option(help="What drives the sampler; auto: cycles where there is a PMU.")
     ] = Clock.AUTO,
-    mode: Annotated[Mode, typer.Option(help="How to measure.")] = Mode.AUTO,
+    mode: Annotated[
+        Mode,
+        typer.Option(help="sample: stacks on a timer; trace: exact calls and times by probes."),
+    ] = Mode.AUTO,
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="What to trace (repeatable); see 'faultprof functions'.  [all]"
+        ),
+    ] = None,
+    function: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-f", "--function", metavar="FN", help="Trace this function or glob too (repeatable)."
+        ),
+    ] = None,
+    attach: Annotated[
+        Attach, typer.Option(help="How to trace; auto: fentry where it goes, else kprobe.")
+    ] = Attach.AUTO,
+    off_cpu: Annotated[
+        bool,
+        typer.Option(help="While tracing, tell time not running (sched_switch) from time running."),
+    ] = True,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -96,6 +132,8 @@ def record(
       faultprof record -p 4711 --duration 10 -o busy.fprof
 
       faultprof record -a --duration 5
+
+      faultprof record --mode trace --preset read -- usemem --readonly -f /dev/shm/file 1g
     """
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.session import Session
@@ -113,6 +151,10 @@ def record(
         max_stacks=max_stacks,
         user_stacks=user_stacks,
         fault_labels=fault_labels.value,
+        presets=tuple(preset or (() if function else ("all",))),
+        functions=tuple(function or ()),
+        attach=attach.value,
+        off_cpu=off_cpu,
         as_root=as_root,
         strict=strict,
     )

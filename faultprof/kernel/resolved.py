@@ -64,13 +64,10 @@ class Resolved:
 
     @property
     def symbol(self) -> str | None:
-        """The symbol of the first place."""
-        return self.places[0].symbol if self.places else self.visible
-
-    @property
-    def offset(self) -> int:
-        """Bytes from that symbol to the first place."""
-        return self.places[0].offset if self.places else 0
+        """The symbol that it is, or is part of; where the name stands twice, no place by itself."""
+        if self.condition is not None:
+            return self.condition.host
+        return self.visible or (self.places[0].symbol if self.places else None)
 
     @property
     def traceable(self) -> bool:

@@ -1,7 +1,8 @@
 """Writes a recording, so that a reader finds either nothing or a whole file.
 
 Knows: how rows and metadata become Parquet, and how a file appears at its name in one step.
-Leaves to others: what the rows are (``paths``) and where the file goes (``cli``).
+Leaves to others: what the rows are (``paths``, ``traced``, ``table``) and where the file goes
+(``cli``).
 
 faultprof runs as root and may write into a directory that others can write to. The file is
 therefore made without a name where the file system can do that (a killed run then leaves nothing
@@ -24,8 +25,10 @@ from typing import Any
 
 from faultprof.errors import ExitCode, FaultprofError, unsupported
 from faultprof.recording.metadata import Metadata
-from faultprof.recording.paths import Nodes, PathCount, nodes_from_paths
-from faultprof.recording.schema import METADATA_KEY, arrow_schema
+from faultprof.recording.paths import PathCount, nodes_from_paths
+from faultprof.recording.schema import METADATA_KEY
+from faultprof.recording.table import nodes_table, with_traces
+from faultprof.recording.traced import TracedPath, nodes_from_traced
 
 OLD_SUFFIX = ".old"
 _TRIAL_BYTES = 64 * 1024  # a usual recording is smaller
@@ -39,6 +42,7 @@ def write_recording(
     metadata: Metadata,
     runs: Sequence[Iterable[PathCount]],
     *,
+    traces: Sequence[Iterable[TracedPath]] = (),
     owner: tuple[int, int] | None = None,
     keep_old: bool = False,
 ) -> None:
@@ -48,15 +52,18 @@ def write_recording(
         path: where the recording goes; a former file there is replaced.
         metadata: what the recording says about itself.
         runs: for each run its paths with their samples.
+        traces: for each run its traced paths; none at all when nothing was traced.
         owner: user and group id that the file is given to; None leaves it to the writer.
         keep_old: move a former file to ``path`` + ``.old`` instead of dropping it.
 
     Raises:
         FaultprofError: exit code 2 when ``path`` cannot be a file, 3 when the disk is full.
-        ValueError: for an impossible path or count.
+        ValueError: for an impossible path, count or time.
     """
-    nodes = [nodes_from_paths(run, paths) for run, paths in enumerate(runs)]
-    write_nodes(path, metadata, nodes_table(nodes), owner=owner, keep_old=keep_old)
+    nodes = nodes_table(nodes_from_paths(run, paths) for run, paths in enumerate(runs))
+    if traces:
+        nodes = with_traces(nodes, [nodes_from_traced(paths) for paths in traces])
+    write_nodes(path, metadata, nodes, owner=owner, keep_old=keep_old)
 
 
 def write_nodes(
@@ -67,7 +74,7 @@ def write_nodes(
     owner: tuple[int, int] | None = None,
     keep_old: bool = False,
 ) -> None:
-    """Write a ``pyarrow.Table`` of ``schema.COLUMNS``; otherwise like :func:`write_recording`."""
+    """Write the ``pyarrow.Table`` ``nodes``; otherwise like :func:`write_recording`."""
     content = _parquet(metadata, nodes)
     with _failures(path), _directory(path) as directory:
         _replace(directory, path.name, content, owner, keep_old)
@@ -93,42 +100,6 @@ def check_writable(path: Path) -> None:
 def preload() -> None:
     """Import what writing needs, so that it does not delay the prompt after a command's end."""
     import pyarrow.parquet  # noqa: F401
-
-
-def nodes_table(runs: Iterable[Nodes]) -> Any:
-    """Return the nodes of all runs as a ``pyarrow.Table`` with ``schema.COLUMNS``."""
-    import pyarrow as pa
-
-    schema = arrow_schema()
-    parts = [pa.Table.from_arrays(_columns(nodes), schema=schema) for nodes in runs]
-    return pa.concat_tables([schema.empty_table(), *parts]).unify_dictionaries()
-
-
-def _columns(nodes: Nodes) -> list[Any]:
-    import pyarrow as pa
-
-    count = len(nodes)
-    return [
-        pa.array([nodes.run] * count, pa.int32()),
-        _names([nodes.source] * count),
-        _names(nodes.comm),
-        pa.array(range(count), pa.int32()),
-        pa.array(nodes.parent, pa.int32()),
-        pa.array(nodes.depth, pa.int16()),
-        _names([frame.function for frame in nodes.frame]),
-        _names([frame.module for frame in nodes.frame]),
-        _names([frame.resolution for frame in nodes.frame]),
-        pa.array(nodes.samples, pa.int64()),
-        pa.array(nodes.self_samples, pa.int64()),
-    ]
-
-
-def _names(values: list[str]) -> Any:
-    """Encode names; comms and user symbols may hold bytes that are no UTF-8."""
-    import pyarrow as pa
-
-    known = {name: name.encode("utf-8", "replace").decode() for name in set(values)}
-    return pa.array([known[name] for name in values], pa.string()).dictionary_encode()
 
 
 def _parquet(metadata: Metadata, nodes: Any) -> memoryview:

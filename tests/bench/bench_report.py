@@ -1,16 +1,15 @@
 """Time and memory of `faultprof report` on a recording of a million distinct paths.
 
-Knows: how to make such a recording (kept in a temporary directory) and how to measure a process.
-Leaves to others: printing the rows (the bench runner; run alone, this file prints them itself).
+Knows: how to make such a recording (kept in a temporary directory).
+Leaves to others: measuring a process (``commands``), taking turns (``rows``).
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -22,20 +21,11 @@ from faultprof.recording.ledger import Ledger
 from faultprof.recording.metadata import KernelInfo, Metadata, RunInfo
 from faultprof.recording.schema import SAMPLE, arrow_schema
 from faultprof.recording.writer import write_nodes
+from tests.bench.commands import measure
+from tests.bench.rows import Goal, Row, Subject, interleaved
 
 PATHS = 1_000_000
-REPEATS = 7
 FUNCTIONS = 4_000  # of a stock kernel's 60,000 text symbols, those that a busy system runs
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One measured figure: its values over the repeats, and the goal it is held against."""
-
-    name: str
-    unit: str
-    values: tuple[float, ...]
-    goal: str
 
 
 def synthetic_nodes(paths: int, seed: int, *, run: int = 0, comms: int = 1) -> pa.Table:
@@ -125,48 +115,28 @@ def _samples(nodes: pa.Table) -> int:
     return int(pc.sum(nodes.column("self_samples")).as_py())
 
 
-# Runs in a process of its own: a child's peak counts from what its parent held at the fork.
-_METER = """
-import os, subprocess, sys, time
-start = time.perf_counter()
-process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
-_, status, usage = os.wait4(process.pid, 0)
-print(time.perf_counter() - start, usage.ru_maxrss / 1024)
-sys.exit(os.waitstatus_to_exitcode(status))
-"""
-
-
-def measure(*arguments: str) -> tuple[float, float]:
-    """Run ``faultprof`` to its end; return wall seconds and peak resident megabytes."""
-    command = [sys.executable, "-c", _METER, sys.executable, "-m", "faultprof", *arguments]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    wall, peak = map(float, result.stdout.split())
-    return wall, peak
-
-
-def rows(repeats: int = REPEATS) -> list[Row]:
+def rows(repeats: int, order: Random) -> list[Row]:
     """Measure both views on one task's recording, and on one that must be merged."""
     result = []
     with tempfile.TemporaryDirectory(prefix="faultprof-bench-") as directory:
-        for label, runs, comms in (("1 task name", 1, 1), ("2 runs of 3 task names", 2, 3)):
-            path = Path(directory, f"{runs}.fprof")
-            nodes = write_synthetic(path, runs=runs, comms=comms)
+        runs = {}
+        for label, count, comms in (("1 task name", 1, 1), ("2 runs of 3 task names", 2, 3)):
+            path = Path(directory, f"{count}.fprof")
+            nodes = write_synthetic(path, runs=count, comms=comms)
             for view in ([], ["--flat"]):
-                name = " ".join(["report", *view]) + f", 1,000,000 paths, {nodes:,} nodes, {label}"
-                measured = [measure("report", *view, str(path)) for _ in range(repeats)]
-                walls, peaks = zip(*measured, strict=True)
-                result.append(Row(f"{name}: time", "s", walls, "≤ 2"))
-                result.append(Row(f"{name}: peak RSS", "MB", peaks, "≤ 500"))
+                name = f"{' '.join(['report', *view])}, {label} ({nodes / 1e6:.1f} M nodes)"
+                runs[name] = partial(measure, "report", *view, str(path))
+        for name, measured in interleaved(runs, repeats, order).items():
+            walls, peaks = zip(*measured, strict=True)
+            result.append(Row(f"{name}: time", "s", walls, Goal("≤", 2)))
+            result.append(Row(f"{name}: peak RSS", "MB", peaks, Goal("≤", 500)))
     return result
 
 
-def main() -> None:
-    """Print the rows."""
-    for row in rows():
-        values = sorted(row.values)
-        low, middle, high = values[0], values[len(values) // 2], values[-1]
-        print(f"{row.name}: {low:.2f} / {middle:.2f} / {high:.2f} {row.unit} (goal {row.goal})")
-
-
-if __name__ == "__main__":
-    main()
+SUBJECT = Subject(
+    name="report",
+    title=f"report on a recording of {PATHS:,} distinct paths",
+    rows=rows,
+    repeats=7,
+    needs_root=False,
+)

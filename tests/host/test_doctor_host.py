@@ -16,7 +16,7 @@ import pytest
 
 from faultprof.bpf.probing import TARGET, sampling_clock
 from faultprof.capture.doctor import diagnose
-from faultprof.kernel.btf import function_type_id
+from faultprof.kernel.btf_types import BtfTypes
 from faultprof.kernel.build_id import elf_build_id, kernel_build_id
 from faultprof.kernel.checks import Diagnosis
 from faultprof.kernel.hugepages import init_on_alloc
@@ -97,7 +97,9 @@ class TestAgainstOtherTools:
         types = output_of("bpftool", "btf", "dump", "file", "/sys/kernel/btf/vmlinux")
         match = re.search(rf"^\[(\d+)\] FUNC '{TARGET}'", types, re.MULTILINE)
         assert match is not None
-        assert function_type_id(TARGET) == int(match.group(1))
+        known = BtfTypes.read()
+        assert known is not None
+        assert known.function_id(TARGET) == int(match.group(1))
 
     def test_build_id_of_the_kernel(self, here: Diagnosis) -> None:
         assert kernel_build_id() == output_of("perf", "buildid-list", "--kernel").strip()

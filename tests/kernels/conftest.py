@@ -12,7 +12,6 @@ import os
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -74,7 +73,7 @@ class GuestTest(pytest.Item):
         try:
             outcome = self.config.stash[SESSIONS].outcome(self.kernel, self.nodeid)
         except UnavailableError as error:
-            skip_unless_required(error)
+            pytest.skip(str(error))
         except VmError as error:
             pytest.fail(str(error), pytrace=False)
         match outcome.outcome:
@@ -99,7 +98,9 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     for position, item in enumerate(items):
         if isinstance(item, pytest.Function) and item.path.is_relative_to(GUEST):
             # Its parent is the session, not the module: the module's marks hold in the guest.
-            test = GuestTest.from_parent(session, name=item.name, nodeid=item.nodeid)
+            test = GuestTest.from_parent(
+                session, name=item.name, nodeid=item.nodeid, path=item.path
+            )
             test.function = item
             test.kernel = str(item.callspec.params["kernel"])
             sessions.tests[test.kernel].append(test.nodeid)
@@ -116,17 +117,10 @@ def pytest_terminal_summary(
             terminalreporter.write_line(f"Linux {done.summary}")
 
 
-def skip_unless_required(reason: UnavailableError) -> NoReturn:
-    """Skip the running test, or fail it if FAULTPROF_REQUIRE names this tier."""
-    if "kernels" in os.environ.get("FAULTPROF_REQUIRE", "").split(","):
-        pytest.fail(f"FAULTPROF_REQUIRE names this tier, but: {reason}", pytrace=False)
-    pytest.skip(str(reason))
-
-
 @pytest.fixture(scope="session")
 def machine() -> Machine:
     """Return a machine with the first of the selected kernels."""
     try:
         return session.prepare(selected()[0])
     except UnavailableError as error:
-        skip_unless_required(error)
+        pytest.skip(str(error))

@@ -24,7 +24,6 @@ from faultprof.kernel.symbols import Symbolizer
 from tests.addr2line import addr2line, disagreements
 from tests.running import run, samples_below
 
-from .conftest import skip_unless_required
 from .debuginfo_cache import KernelDebuginfo, debuginfo
 from .vm import session
 from .vm.errors import UnavailableError
@@ -60,7 +59,7 @@ def package() -> KernelDebuginfo:
     try:
         return debuginfo(KERNEL)
     except UnavailableError as error:
-        skip_unless_required(error)
+        pytest.skip(str(error))
         raise
 
 
@@ -241,7 +240,7 @@ def test_a_recording_on_the_moved_kernel_shows_do_read_fault_inlined(
     try:
         machine = replace(session.prepare(KERNEL), memory_mib=3072)
     except UnavailableError as error:
-        skip_unless_required(error)
+        pytest.skip(str(error))
         raise
     files = source_tree(REPOSITORY) | {"vmlinux": package.small_vmlinux}
     result = machine.run(_RECORD, files)

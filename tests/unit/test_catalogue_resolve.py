@@ -169,6 +169,7 @@ class TestTwoFunctionsOfOneName:
     def test_the_one_among_its_neighbours_is_taken(self) -> None:
         found = found_in(kernel_views.load("6.1"), "do_fault")
         assert found.places == (Place("finish_fault", 0x270),)
+        assert found.symbol == "do_fault"
         assert found.kprobe
         assert not found.fentry
         assert "one of 2 of this name" in found.reason

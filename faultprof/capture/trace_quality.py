@@ -1,0 +1,77 @@
+"""Fills the ledger of a traced run: what the probes missed, and how that shows in the numbers.
+
+Knows: which of the tracer's counters is a loss and what it means for the tree.
+Leaves to others: counting (tracing), printing (render).
+"""
+
+from __future__ import annotations
+
+from faultprof.capture.trace_plan import TracePlan
+from faultprof.capture.tracing import MAX_NODES, Traced
+from faultprof.recording.ledger import Ledger
+
+_SHOWN = 4
+
+# Counters that are losses, with what to say of them.
+_LOSSES = {
+    "unmatched_returns": "{count} returns had no entry and were left out",
+    "missed_returns": "{count} calls were never seen to return and have no time of their own",
+    "too_deep": "{count} calls below 32 traced functions were left out",
+    "tasks_full": "{count} calls of tasks beyond the first 8,192 were left out",
+    "nodes_full": f"{{count}} calls on paths beyond the first {MAX_NODES:,} were left out",
+    "lost_tasks": "{count} tasks were not followed, the map of tasks was full",
+}
+
+
+def judge_trace(ledger: Ledger, traced: Traced, plan: TracePlan, failed: dict[str, str]) -> None:
+    """Enter the tracer's counters, and in words what they mean.
+
+    Args:
+        ledger: where to.
+        traced: what the tracer counted.
+        plan: what was to be traced.
+        failed: functions that could not be attached after all, and why.
+    """
+    for name, count in traced.stats.items():
+        ledger.count(name, count)
+    ledger.count("unfinished_calls", traced.open_frames)
+    for name, sentence in _LOSSES.items():
+        if traced.stats[name]:
+            ledger.degrade(sentence.format(count=f"{traced.stats[name]:,}"))
+    if traced.stats["in_interrupt"]:
+        ledger.info(
+            f"{traced.stats['in_interrupt']:,} calls in interrupts were left out: they belong to "
+            f"no task"
+        )
+    for name, reason in failed.items():
+        ledger.degrade(f"{name} is not traced: {reason}")
+    _say_refused(ledger, plan)
+    if traced.page_faults is not None:
+        _compare_faults(ledger, traced.page_faults, traced.stats)
+
+
+def _say_refused(ledger: Ledger, plan: TracePlan) -> None:
+    names = [one.name for one in plan.refused]
+    if names:
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        ledger.info(
+            f"not to be traced here: {', '.join(names[:_SHOWN])}{more} (see 'faultprof functions')"
+        )
+
+
+def _compare_faults(ledger: Ledger, counted: int, stats: dict[str, int]) -> None:
+    """Compare the kernel's own count of page faults with calls of handle_mm_fault().
+
+    One fault calls it again for each retry; get_user_pages() calls it without a fault; a fault
+    on a bad address, or one that another thread has settled meanwhile, does not call it.
+    """
+    ledger.count("page_faults", counted)
+    if not stats["faults"]:
+        return
+    first = stats["faults"] - stats["faults_retried"]
+    if first != counted:
+        ledger.info(
+            f"the kernel counted {counted:,} page faults, of which and besides which "
+            f"handle_mm_fault was called {first:,} times, retries not counted (get_user_pages "
+            f"calls it without a fault, a bad address faults without a call)"
+        )

@@ -1,0 +1,1 @@
+"""Benchmark rows: what faultprof costs, held against its goals; ``python -m tests.bench``."""

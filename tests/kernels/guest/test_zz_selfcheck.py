@@ -1,2 +1,0 @@
-def test_panics():
-    open("/proc/sysrq-trigger", "w").write("c")
