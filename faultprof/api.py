@@ -8,6 +8,8 @@ Leaves to others: everything behind them (``recording``, ``analysis``).
     >>> recording.runs[0].wall_s
     >>> for total in recording.functions()[:10]:
     ...     print(total.frame.function, total.samples, total.self_samples)
+    >>> for function, calls in recording.trace().functions():  # of a recording with a trace
+    ...     print(function.function, calls.calls, calls.avg_ns, calls.p99_ns)
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from faultprof.analysis.selection import recorded_comms
+from faultprof.analysis.trace_tree import TraceTree
 from faultprof.analysis.tree import CallTree, FunctionTotal
 from faultprof.recording.metadata import Metadata, RunInfo
 from faultprof.recording.reader import Recording, read_recording
@@ -47,8 +50,13 @@ class LoadedRecording:
 
     @property
     def nodes(self) -> Any:
-        """The rows as they stand in the file: a ``pyarrow.Table`` of ``schema.COLUMNS``."""
+        """The rows as they stand in the file: a ``pyarrow.Table`` of ``schema.arrow_schema``."""
         return self.recording.nodes
+
+    @property
+    def has_trace(self) -> bool:
+        """Whether functions were traced, even if nothing called them."""
+        return self.recording.has_trace
 
     def tree(
         self,
@@ -75,6 +83,18 @@ class LoadedRecording:
     ) -> list[FunctionTotal]:
         """Return the samples of every function, the largest inclusive first; as :meth:`tree`."""
         return self.tree(runs=runs, comms=comms).functions()
+
+    def trace(
+        self,
+        *,
+        runs: Collection[int] | None = None,
+        comms: Collection[str] | None = None,
+    ) -> TraceTree:
+        """Return the tree of traced calls, times in nanoseconds; as :meth:`tree`.
+
+        Empty when nothing was traced, see :attr:`has_trace`.
+        """
+        return TraceTree.from_recording(self.recording, runs=runs, comms=comms)
 
 
 def load(path: str | os.PathLike[str]) -> LoadedRecording:

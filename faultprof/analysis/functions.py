@@ -1,11 +1,13 @@
 """Which frames are the same function.
 
-Knows: that a function is its name and its module, and how the resolutions of its frames join.
+Knows: that a function is its name and its module, how the resolutions of its frames join, and
+which names are near to one that is mistyped.
 Leaves to others: how a function was found (``capture``) and how that is marked (``render``).
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -71,3 +73,10 @@ def merged_frames(
         (joined,) = join_frames(every).values()
         merged[node] = codes.setdefault(joined, len(codes))
     return tuple(codes), merged
+
+
+def nearest(function: str, names: Iterable[str]) -> list[str]:
+    """Return a few of ``names`` that whoever typed ``function`` may have meant."""
+    names = sorted(set(names))
+    near = difflib.get_close_matches(function, names, n=3, cutoff=0.5)
+    return near + [name for name in names if function and function in name and name not in near][:3]

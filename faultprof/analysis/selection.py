@@ -6,12 +6,18 @@ Leaves to others: asking for them (``cli``) and saying them (``render``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
+from faultprof.analysis.calls import Calls
+from faultprof.analysis.trace_tree import FAULT, TraceTree
 from faultprof.analysis.tree import CallTree
 from faultprof.errors import ExitCode, FaultprofError
 from faultprof.recording.reader import Recording
-from faultprof.recording.schema import SAMPLE
+from faultprof.recording.schema import SAMPLE, TRACE
+
+AnyTree = TypeVar("AnyTree", CallTree, TraceTree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +27,12 @@ class Selection:
     Args:
         root: function whose tree is shown; None for everything.
         comms: names of the tasks that are shown; None for all.
-        relative: whether percentages are of the shown tree and not of all samples.
+        relative: whether percentages are of the shown tree and not of everything recorded.
         min_percent: least inclusive percentage that is shown.
         max_depth: how many levels are shown; None for all.
+        source: ``sample`` or ``trace``; None for the trace if there is one.
+        per_fault: whether traced calls and times are divided by the number of faults.
+        wide: whether all figures of traced calls are shown.
     """
 
     root: str | None = None
@@ -31,17 +40,45 @@ class Selection:
     relative: bool = False
     min_percent: float = 0.0
     max_depth: int | None = None
+    source: str | None = None
+    per_fault: bool = False
+    wide: bool = False
+
+    def is_of_trace(self, recording: Recording) -> bool:
+        """Whether the report is one of traced calls.
+
+        Raises:
+            FaultprofError: exit code 2, when a trace is asked for and the recording has none.
+        """
+        if self.source == SAMPLE:
+            return False
+        if recording.has_trace:
+            return True
+        if self.source == TRACE or self.per_fault or self.wide:
+            raise no_trace(recording)
+        return False
 
     def tree(self, recording: Recording) -> CallTree:
-        """Return the chosen tree, not cut.
+        """Return the chosen tree of samples, not cut.
 
         Raises:
             FaultprofError: exit code 2 for a task or root that the recording does not have; exit
                 code 4 when the recording is damaged.
         """
-        if self.comms is not None:
-            _refuse_unknown(self.comms, recorded_comms(recording))
-        tree = CallTree.from_recording(recording, comms=self.comms)
+        self._check_comms(recording, SAMPLE)
+        return self._rooted(CallTree.from_recording(recording, comms=self.comms))
+
+    def trace_tree(self, recording: Recording) -> TraceTree:
+        """Return the chosen tree of traced calls, not cut.
+
+        Raises:
+            FaultprofError: as :meth:`tree`; exit code 2 too when figures per fault are wanted and
+                faults were not traced.
+        """
+        self._check_comms(recording, TRACE)
+        tree = TraceTree.from_recording(recording, comms=self.comms)
+        if self.per_fault and not tree.faults:
+            raise _no_faults(tree)
         return self._rooted(tree)
 
     def trees_by_comm(self, recording: Recording) -> list[tuple[str, CallTree]]:
@@ -50,23 +87,50 @@ class Selection:
         Raises:
             FaultprofError: as :meth:`tree`.
         """
-        comms = recorded_comms(recording) if self.comms is None else self.comms
-        _refuse_unknown(comms, recorded_comms(recording))
-        trees = [(comm, CallTree.from_recording(recording, comms=(comm,))) for comm in comms]
-        if self.root is None:
-            return [(comm, self._rooted(tree)) for comm, tree in trees]
-        if not any(tree.has(self.root) for _, tree in trees):
-            self.tree(recording)  # says what there is instead
-        return [(comm, self._rooted(tree)) for comm, tree in trees if tree.has(self.root)]
+        return self._by_comm(recording, SAMPLE, CallTree.from_recording)
 
-    def cut(self, tree: CallTree) -> CallTree:
+    def trace_trees_by_comm(self, recording: Recording) -> list[tuple[str, TraceTree]]:
+        """Return the same of traced calls."""
+        return self._by_comm(recording, TRACE, TraceTree.from_recording)
+
+    def cut(self, tree: AnyTree) -> AnyTree:
         """Return the part of the chosen tree that is shown."""
         return tree.cut(self.min_percent, self.max_depth)
 
-    def _rooted(self, tree: CallTree) -> CallTree:
+    def shows(self, tree: TraceTree, calls: Calls) -> bool:
+        """Whether a function's calls are shown; those that were only counted are, as in a tree."""
+        return not calls.timed or tree.percent(calls.inclusive_ns) >= self.min_percent
+
+    def _by_comm(
+        self, recording: Recording, source: str, build: Callable[..., AnyTree]
+    ) -> list[tuple[str, AnyTree]]:
+        self._check_comms(recording, source)
+        comms = recorded_comms(recording, source) if self.comms is None else self.comms
+        trees = [(comm, build(recording, comms=(comm,))) for comm in comms]
+        if self.root is not None and not any(tree.has(self.root) for _, tree in trees):
+            self._rooted(build(recording, comms=self.comms))  # says what there is instead
+        return [
+            (comm, self._rooted(tree))
+            for comm, tree in trees
+            if self.root is None or tree.has(self.root)
+        ]
+
+    def _rooted(self, tree: AnyTree) -> AnyTree:
         if self.root is not None:
             tree = tree.below(self.root)
         return tree.relative() if self.relative else tree
+
+    def _check_comms(self, recording: Recording, source: str) -> None:
+        recorded = recorded_comms(recording, source)
+        what = "trace" if source == TRACE else "samples"
+        for comm in self.comms or ():
+            if comm not in recorded:
+                some = ", ".join(recorded[:8]) + ", …" * (len(recorded) > 8)
+                raise FaultprofError(
+                    f"no task named {comm} in this recording" + _whose(source),
+                    f"it has: {some}" if recorded else f"it has no {what}",
+                    ExitCode.USAGE,
+                )
 
 
 def recorded_comms(recording: Recording, source: str = SAMPLE) -> tuple[str, ...]:
@@ -74,12 +138,23 @@ def recorded_comms(recording: Recording, source: str = SAMPLE) -> tuple[str, ...
     return tuple(sorted({s.comm for s in recording.rows.segments if s.source == source}))
 
 
-def _refuse_unknown(comms: tuple[str, ...], recorded: tuple[str, ...]) -> None:
-    for comm in comms:
-        if comm not in recorded:
-            some = ", ".join(recorded[:8]) + ", …" * (len(recorded) > 8)
-            raise FaultprofError(
-                f"no task named {comm} in this recording",
-                f"it has: {some}" if recorded else "it has no samples",
-                ExitCode.USAGE,
-            )
+def no_trace(recording: Recording) -> FaultprofError:
+    """Return the error for a recording that has samples only (exit code 2)."""
+    return FaultprofError(
+        f"{recording.path} holds no trace",
+        "record one with: faultprof record --mode trace -- COMMAND",
+        ExitCode.USAGE,
+    )
+
+
+def _no_faults(tree: TraceTree) -> FaultprofError:
+    was = "was not traced" if tree.faults is None else "was not called"
+    return FaultprofError(
+        f"there are no figures per fault: {FAULT} {was}",
+        f"record it too: faultprof record --mode trace -f {FAULT} -- COMMAND",
+        ExitCode.USAGE,
+    )
+
+
+def _whose(source: str) -> str:
+    return "'s trace" if source == TRACE else ""

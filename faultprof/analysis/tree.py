@@ -11,14 +11,13 @@ one function. Everything works on whole columns: recordings have millions of nod
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from faultprof.analysis.functions import join_frames, merged_frames, number_functions
+from faultprof.analysis.functions import join_frames, merged_frames, nearest, number_functions
 from faultprof.analysis.merge import has_twins, merge
 from faultprof.errors import ExitCode, FaultprofError
 from faultprof.recording import preorder
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from faultprof.recording.preorder import Int32, Int64, Ints
-    from faultprof.recording.reader import Recording, Rows, Segment
+    from faultprof.recording.reader import Recording
+    from faultprof.recording.rows import Rows, Segment
 
 
 class FunctionTotal(NamedTuple):
@@ -247,9 +247,8 @@ class CallTree:
     def _unknown(self, function: str) -> FaultprofError:
         import numpy as np
 
-        names = sorted({self.frames[code].function for code in np.unique(self.frame).tolist()})
-        near = difflib.get_close_matches(function, names, n=3, cutoff=0.5)
-        near += [name for name in names if function and function in name and name not in near][:3]
+        names = {self.frames[code].function for code in np.unique(self.frame).tolist()}
+        near = nearest(function, names)
         hint = f"nearest: {', '.join(near)}" if near else "list its functions with --flat"
         return FaultprofError(f"no sample is in a function named {function}", hint, ExitCode.USAGE)
 

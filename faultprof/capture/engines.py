@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.sampling import (
@@ -26,6 +26,7 @@ from faultprof.errors import FaultprofError, unsupported
 from faultprof.kernel.btf_types import BtfTypes
 from faultprof.kernel.build_id import kernel_build_id
 from faultprof.kernel.debuginfo import find_debuginfo
+from faultprof.kernel.kallsyms import Kallsyms
 from faultprof.kernel.resolve import resolve
 from faultprof.kernel.selection import choose, require_traceable
 from faultprof.kernel.view import KernelView
@@ -36,13 +37,19 @@ CROSS_CHECK_HZ = 99
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What the engines of one run left behind."""
+    """What the engines of one run left behind.
+
+    ``failed``: functions of the plan that could not be attached after all, and why.
+    ``kallsyms``: the symbols as they were while the probes were attached; None without a tracer.
+    """
 
     sampling: SamplingOptions
     samples: Samples
     user_files: UserFiles | None
     plan: TracePlan | None = None
     traced: Traced | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+    kallsyms: Kallsyms | None = None
 
 
 class Engines:
@@ -58,7 +65,7 @@ class Engines:
     """
 
     def __init__(self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> None:
-        self._plan = _plan(options, owner) if options.mode == "trace" else None
+        self._plan = trace_plan(options, owner) if options.mode == "trace" else None
         self._sampling = _sampling(options, traced=self._plan is not None)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
@@ -86,13 +93,23 @@ class Engines:
         """Stop all engines, detach them, and return what they have."""
         samples = self._sampler.stop()
         self._sampler.close()
-        traced = None
+        traced, failed, kallsyms = None, {}, None
         if self._tracer is not None:
-            traced = self._tracer.stop()
+            # Samples have the probes' trampolines among their callers; those go with the probes.
+            kallsyms = Kallsyms.read()
+            traced, failed = self._tracer.stop(), self._tracer.failed
             self._tracer.close()
         if self._user_files is not None:
             self._user_files.stop()
-        return Captured(self._sampling, samples, self._user_files, self._plan, traced)
+        return Captured(
+            sampling=self._sampling,
+            samples=samples,
+            user_files=self._user_files,
+            plan=self._plan,
+            traced=traced,
+            failed=failed,
+            kallsyms=kallsyms,
+        )
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
@@ -124,7 +141,7 @@ def _wants_labels(options: RecordOptions) -> bool:
     return possible and find_debuginfo(kernel_build_id()).path is None
 
 
-def _plan(options: RecordOptions, owner: tuple[int, int] | None) -> TracePlan:
+def trace_plan(options: RecordOptions, owner: tuple[int, int] | None) -> TracePlan:
     """Return which functions are traced and how."""
     view = KernelView.read(owner=owner)
     wanted = resolve(choose(options.presets, options.functions, view), view)

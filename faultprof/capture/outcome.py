@@ -9,7 +9,8 @@ from __future__ import annotations
 import platform
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from faultprof.capture.command import Exit
 from faultprof.capture.identity import Identity
@@ -17,15 +18,19 @@ from faultprof.capture.machine import cpu_info, kernel_info
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.paths import NamedPaths, name_paths
 from faultprof.capture.quality import judge_labels, judge_samples
+from faultprof.capture.trace_quality import judge_trace
 from faultprof.capture.user_symbols import UserSymbols
 from faultprof.capture.wait import End
 from faultprof.kernel.symbols import Symbolizer
+from faultprof.recording.frames import Frame
 from faultprof.recording.ledger import Ledger
 from faultprof.recording.metadata import Metadata, RunInfo
+from faultprof.recording.traced import TracedPath
 from faultprof.recording.writer import write_recording
 
 if TYPE_CHECKING:
     from faultprof.capture.engines import Captured
+    from faultprof.capture.trace_plan import TracePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,22 @@ def write_outcome(options: RecordOptions, identity: Identity | None, run: Run) -
     ledger = Ledger()
     judge_samples(ledger, run.captured.samples, run.captured.sampling, run.on_cpu_s)
     named = _name(run, ledger, owner)
-    metadata = _describe(options, run, ledger)
-    write_recording(options.output, metadata, [named.paths], owner=owner, keep_old=options.keep_old)
+    traces = [_traced_paths(options, run.captured, ledger)] if run.captured.traced else []
+    write_recording(
+        options.output,
+        _describe(options, run, ledger),
+        [named.paths],
+        traces=traces,
+        owner=owner,
+        keep_old=options.keep_old,
+    )
     return ledger
 
 
 def _name(run: Run, ledger: Ledger, owner: tuple[int, int] | None) -> NamedPaths:
     """Name the stacks; what cannot be named is entered in the ledger."""
     captured = run.captured
-    kernel = Symbolizer(owner=owner)
+    kernel = Symbolizer(owner=owner, kallsyms=captured.kallsyms)
     with ExitStack() as undo:
         user = None
         if captured.user_files is not None:
@@ -83,17 +95,49 @@ def _name(run: Run, ledger: Ledger, owner: tuple[int, int] | None) -> NamedPaths
     return named
 
 
+def _traced_paths(options: RecordOptions, captured: Captured, ledger: Ledger) -> list[TracedPath]:
+    """Give the traced paths their functions' names; what was missed is entered in the ledger."""
+    traced, plan = captured.traced, captured.plan
+    assert traced is not None
+    assert plan is not None
+    judge_trace(ledger, traced, plan, captured.failed)
+    frames = [
+        Frame(function.name, function.resolved.module, function.resolved.resolution)
+        for function in plan.functions
+    ]
+    comm = Path(options.command[0]).name if options.command else "[traced]"
+    return [
+        TracedPath(
+            comm,
+            tuple(frames[number] for number in path),
+            *totals,
+            timed=plan.functions[path[-1]].timed,
+        )
+        for path, totals in traced.nodes.items()
+    ]
+
+
+def _functions(plan: TracePlan | None) -> dict[str, Any]:
+    """Return what each function of the plan is on this kernel, and how it was probed."""
+    if plan is None:
+        return {}
+    found = {one.name: {**one.resolved.to_json(), "method": one.method} for one in plan.functions}
+    refused = {one.name: {**one.to_json(), "method": None} for one in plan.refused}
+    return found | refused
+
+
 def _describe(options: RecordOptions, run: Run, ledger: Ledger) -> Metadata:
     return Metadata(
         command=options.command,
         kernel=kernel_info(),
-        mode="sample",
+        mode="trace" if run.captured.traced else "sample",
         clock=run.captured.sampling.clock,
         frequency=run.captured.sampling.frequency,
         runs=(_run_info(run),),
         ledger=ledger,
         host=platform.node(),
         cpu=cpu_info(),
+        functions=_functions(run.captured.plan),
         options=options.to_json(),
     )
 

@@ -108,7 +108,7 @@ class Tracer:
         off_cpu: whether to tell waiting from working.
 
     Attributes:
-        failed: functions that could not be attached after all, and why; they are left out.
+        failed: why functions could not be attached after all, by name; they are left out.
 
     Raises ``FaultprofError`` (exit code 3) when the programs cannot be compiled or loaded.
     """
@@ -120,7 +120,7 @@ class Tracer:
         self.plan = plan
         self.types = types
         self.off_cpu = off_cpu
-        self.failed: list[tuple[TracedFunction, str]] = []
+        self.failed: dict[str, str] = {}
         with ExitStack() as undo:
             self._program = undo.enter_context(Program("trace.bpf.c", self._knobs()))
             for node in range(1, MAX_NODES):
@@ -144,12 +144,23 @@ class Tracer:
         lost_tasks = self.scope.stop(self._program)
         faults = self._faults.read()
         self._probes.close()
-        stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
+        stats = self.counters()
         nodes = self._read_nodes()
         totals = {node: self._read_totals(node) for node in nodes}
         open_frames = _close_open_frames(totals, self._read_open_frames())
         stats["lost_tasks"] = lost_tasks
         return Traced(_by_path(nodes, totals), stats, open_frames, faults.value if faults else None)
+
+    def counters(self) -> dict[str, int]:
+        """Return the program's counters as they are now."""
+        return dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
+
+    def calls(self) -> dict[str, int]:
+        """Return how often each function has been called so far, over all paths."""
+        calls: dict[str, int] = dict.fromkeys((one.name for one in self.plan.functions), 0)
+        for node, (_, function) in self._read_nodes().items():
+            calls[self.plan.functions[function].name] += self._read_totals(node).calls
+        return calls
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
@@ -184,7 +195,7 @@ class Tracer:
                 else:
                     self._probes.attach_pair(point, function.method, constants)
             except FaultprofError as error:
-                self.failed.append((function, error.message))
+                self.failed[function.name] = error.message
 
     def _read_nodes(self) -> dict[int, tuple[int, int]]:
         """Return parent and function by node; nodes are handed out in order."""

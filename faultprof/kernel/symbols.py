@@ -190,6 +190,8 @@ def _frames(symbol: Symbol | None, chain: tuple[str, ...]) -> tuple[Frame, ...]:
     if symbol is None:
         return (UNKNOWN,)
     folded = symbol.folded
-    resolution = f"{SYMBOL}:{folded.variant}" if folded.variant else SYMBOL
+    # Only the suffix is a change by the compiler. The padding before a function (__pfx_) comes up
+    # where an interrupt hit its first byte: no return address, but looked up as one.
+    resolution = f"{SYMBOL}:{folded.suffix}" if folded.suffix else SYMBOL
     inlined = [Frame(name or UNKNOWN.function, resolution=INLINED) for name in chain[1:]]
     return (Frame(folded.function, symbol.module, resolution), *inlined)

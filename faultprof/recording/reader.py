@@ -10,67 +10,29 @@ few million nodes cost a few tenths of a second.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from faultprof import __version__
 from faultprof.errors import FaultprofError, bad_recording
 from faultprof.recording import preorder
 from faultprof.recording.frames import Frame
 from faultprof.recording.metadata import Metadata
-from faultprof.recording.schema import COLUMNS, METADATA_KEY, SCHEMA_VERSION
+from faultprof.recording.opening import damaged, failures, foreign, parquet_file, refuse_irregular
+from faultprof.recording.rows import Rows, Segment
+from faultprof.recording.schema import COLUMNS, METADATA_KEY, SCHEMA_VERSION, TRACE
+from faultprof.recording.traced import TracedNode
+from faultprof.recording.traced_rows import read_traces
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from faultprof.recording.preorder import Int32, Int64
 
 _NAMES = [column.name for column in COLUMNS if column.kind == "name"]
 _MOST_SAMPLES = 2**53  # up to here float64 sums are exact
-
-
-class Segment(NamedTuple):
-    """Neighbouring rows, from ``start`` up to ``stop``, of one task name in one run."""
-
-    run: int
-    source: str
-    comm: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The checked rows of a recording as arrays; one element per node, in file order.
-
-    Args:
-        frames: the distinct frames.
-        frame: index into ``frames``.
-        depth: callers above the node.
-        parent: row of the caller, counted over the whole file; -1 for a root.
-        samples: inclusive samples.
-        self_samples: the node's own samples.
-        segments: which rows belong to which run, source and comm; together all rows.
-    """
-
-    frames: tuple[Frame, ...]
-    frame: Int32
-    depth: NDArray[np.int16]
-    parent: Int32
-    samples: Int64
-    self_samples: Int64
-    segments: tuple[Segment, ...]
-
-    def __len__(self) -> int:
-        return len(self.frame)
 
 
 @dataclass(frozen=True)
@@ -88,13 +50,29 @@ class Recording:
             FaultprofError: exit code 4, when they are no call tree.
         """
         # Names as dictionaries: a few thousand strings instead of one per row.
-        with _failures(self.path), _parquet_file(self.path, _NAMES) as file:
+        with failures(self.path), parquet_file(self.path, _NAMES) as file:
             return _RowReader(self.path, file.metadata.num_rows).read(file)
 
     @cached_property
+    def traced(self) -> Mapping[int, tuple[TracedNode, ...]]:
+        """The checked nodes of each run's trace, in preorder; runs that left none are not there.
+
+        Raises:
+            FaultprofError: exit code 4, when they are no call tree or contradict each other.
+        """
+        with failures(self.path), parquet_file(self.path) as file:
+            return read_traces(self.path, file, self.rows)
+
+    @cached_property
+    def has_trace(self) -> bool:
+        """Whether functions were traced, even if nothing called them."""
+        is_traced = any(segment.source == TRACE for segment in self.rows.segments)
+        return is_traced or self.metadata.mode == TRACE
+
+    @cached_property
     def nodes(self) -> Any:
-        """The rows as they stand in the file, a ``pyarrow.Table`` of ``schema.COLUMNS``."""
-        with _failures(self.path), _parquet_file(self.path) as file:
+        """The rows as they stand in the file, a ``pyarrow.Table`` of ``schema.arrow_schema``."""
+        with failures(self.path), parquet_file(self.path) as file:
             return file.read()
 
 
@@ -104,75 +82,15 @@ def read_recording(path: Path) -> Recording:
     Raises:
         FaultprofError: exit code 4, when there is no recording, or a newer or damaged one.
     """
-    with _failures(path):
-        _refuse_irregular(path)
-        with _parquet_file(path) as file:
+    with failures(path):
+        refuse_irregular(path)
+        with parquet_file(path) as file:
             text = (file.metadata.metadata or {}).get(METADATA_KEY)
             if text is None:
-                raise _foreign(path)
+                raise foreign(path)
             metadata = _metadata(path, text)
             _check_columns(path, file.schema_arrow)
     return Recording(path, metadata)
-
-
-@contextlib.contextmanager
-def _failures(path: Path) -> Iterator[None]:
-    """Turn what the operating system and Arrow raise into ours."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except FileNotFoundError as error:
-        hint = "make one with: faultprof record -- COMMAND"
-        raise bad_recording(f"there is no recording {path}", hint) from error
-    except PermissionError as error:
-        hint = "read it as its owner, or with sudo"
-        raise bad_recording(f"cannot read {path}: {error.strerror}", hint) from error
-    except (OSError, UnicodeDecodeError, MemoryError, pa.ArrowException) as error:
-        raise damaged(path, "its contents cannot be decoded") from error
-
-
-def damaged(path: Path, reason: str) -> FaultprofError:
-    """Return the error for a recording that is not what it was when it was written."""
-    return bad_recording(
-        f"{path} is damaged: {reason}", "record again; this file cannot be repaired"
-    )
-
-
-def _foreign(path: Path) -> FaultprofError:
-    return bad_recording(
-        f"{path} is not a faultprof recording", "make one with: faultprof record -- COMMAND"
-    )
-
-
-def _refuse_irregular(path: Path) -> None:
-    """Refuse what is no file, or not even the beginning of a Parquet file."""
-    # Opening a pipe would wait for its writer.
-    status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        raise bad_recording(f"{path} is a directory", "name the recording in it")
-    if not stat.S_ISREG(status.st_mode):
-        raise _foreign(path)
-    with path.open("rb") as file:
-        head = file.read(4)
-        file.seek(max(0, status.st_size - 4), os.SEEK_SET)
-        tail = file.read(4)
-    if not head:
-        raise bad_recording(
-            f"{path} is empty", "record again; the recorder did not write this file"
-        )
-    if head != b"PAR1":
-        raise _foreign(path)
-    if tail != b"PAR1" or status.st_size < 12:
-        raise damaged(path, "its end is missing")
-
-
-@contextlib.contextmanager
-def _parquet_file(path: Path, dictionaries: Sequence[str] = ()) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
-    with path.open("rb") as source:
-        yield pq.ParquetFile(source, read_dictionary=dictionaries, page_checksum_verification=True)
 
 
 def _metadata(path: Path, text: bytes) -> Metadata:

@@ -14,7 +14,8 @@ and the figures in ``TRACE_COLUMNS``, which only such a recording has and which 
 rows. Times are nanoseconds, ``inclusive_ns = self_ns + sum(children's inclusive_ns)`` exactly. In a
 node whose calls were counted but not timed, the times are 0 and ``min_ns``, ``max_ns`` and
 ``histogram`` null; in one without finished calls ``min_ns`` and ``max_ns`` are null and
-``histogram`` is empty. Readers that know no traces take the rows of source 'sample' only.
+``histogram`` is empty. ``offcpu_ns`` is null when nobody looked. Readers that know no traces take
+the rows of source 'sample' only.
 
 The file's key-value metadata holds, under the key ``faultprof``, the JSON of
 :class:`faultprof.recording.metadata.Metadata`. Readers ignore columns and keys they do not know.

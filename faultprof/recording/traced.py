@@ -37,7 +37,8 @@ class TracedPath(NamedTuple):
         self_ns: the same without what was called.
         min_ns: shortest call; whatever it is, it is ignored when there are no timed calls.
         max_ns: longest call; likewise.
-        offcpu_ns: the part of ``inclusive_ns`` in which the task did not run.
+        offcpu_ns: the part of ``inclusive_ns`` in which the task did not run; None when nobody
+            looked.
         histogram: calls by bucket, see ``recording.histogram``; may be empty without timed calls.
         timed: False where calls are only counted; then all times must be 0.
     """
@@ -50,7 +51,7 @@ class TracedPath(NamedTuple):
     self_ns: int = 0
     min_ns: int = 0
     max_ns: int = 0
-    offcpu_ns: int = 0
+    offcpu_ns: int | None = 0
     histogram: Sequence[int] = ()
     timed: bool = True
 
@@ -70,7 +71,8 @@ class TracedNode:
         self_ns: time in the calls and in nothing that they called.
         min_ns: shortest call; None when no call has a time.
         max_ns: longest call; likewise.
-        offcpu_ns: the part of ``inclusive_ns`` in which the task did not run.
+        offcpu_ns: the part of ``inclusive_ns`` in which the task did not run; None when nobody
+            looked.
         histogram: (upper bound in ns, calls) of the non-empty buckets.
         timed: False where calls are only counted.
     """
@@ -85,7 +87,7 @@ class TracedNode:
     self_ns: int = 0
     min_ns: int | None = None
     max_ns: int | None = None
-    offcpu_ns: int = 0
+    offcpu_ns: int | None = 0
     histogram: Histogram = ()
     timed: bool = True
 
@@ -93,7 +95,7 @@ class TracedNode:
 def nodes_from_traced(paths: Iterable[TracedPath]) -> list[TracedNode]:
     """Build the nodes of one run's trace, in preorder; equal paths are added up.
 
-    A caller that has no totals of its own gets a node without calls.
+    A caller that has no totals of its own gets a node without calls, whose off-CPU time is unknown.
 
     Raises:
         ValueError: for a path that is empty or too deep, and for totals that contradict each other
@@ -108,7 +110,7 @@ def nodes_from_traced(paths: Iterable[TracedPath]) -> list[TracedNode]:
         forest.comm, forest.parent, forest.depth, forest.frame, strict=True
     ):
         stack[depth:] = [frame]
-        node = TracedNode(comm, frame, parent, depth)
+        node = TracedNode(comm, frame, parent, depth, offcpu_ns=None)
         found = totals.get((comm, tuple(stack)))
         given.append(found is not None)
         nodes.append(node if found is None else _with_totals(node, found))
@@ -132,7 +134,7 @@ def contradiction(nodes: Sequence[TracedNode]) -> str | None:
 
 def _own_fault(node: TracedNode) -> str | None:
     """Return what is wrong with a node whatever the others are."""
-    times = (node.inclusive_ns, node.self_ns, node.offcpu_ns)
+    times = (node.inclusive_ns, node.self_ns, node.offcpu_ns or 0)
     figures = (node.calls, node.unfinished, *times)
     if min(figures) < 0 or max(figures) > _LARGEST:
         return "a figure is out of range"
@@ -162,6 +164,12 @@ def _histogram_fault(histogram: Histogram, min_ns: int, max_ns: int) -> str | No
     return None
 
 
+def sum_known(figures: Iterable[int | None]) -> int | None:
+    """Return the sum of the figures that are known; None when none is."""
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
+
+
 def _added_up(paths: Iterable[TracedPath]) -> dict[tuple[str, tuple[Frame, ...]], TracedPath]:
     totals: dict[tuple[str, tuple[Frame, ...]], TracedPath] = {}
     for path in paths:
@@ -181,7 +189,7 @@ def _sum(one: TracedPath, other: TracedPath) -> TracedPath:
         self_ns=one.self_ns + other.self_ns,
         min_ns=min((path.min_ns for path in called), default=0),
         max_ns=max((path.max_ns for path in called), default=0),
-        offcpu_ns=one.offcpu_ns + other.offcpu_ns,
+        offcpu_ns=sum_known((one.offcpu_ns, other.offcpu_ns)),
         histogram=[a + b for a, b in zip_longest(one.histogram, other.histogram, fillvalue=0)],
     )
 

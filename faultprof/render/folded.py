@@ -1,4 +1,4 @@
-"""Folded stacks: ``comm;root;callee;leaf COUNT``, a line for each path that samples ended in.
+"""Folded stacks: ``comm;root;callee;leaf COUNT``, a line for each path that something ended in.
 
 Knows: the format that flame graph programs read, and what a name must not hold in it.
 Leaves to others: choosing the tree (``analysis.tree``).
@@ -6,8 +6,9 @@ Leaves to others: choosing the tree (``analysis.tree``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from faultprof.analysis.trace_tree import TraceTree
 from faultprof.analysis.tree import CallTree
 from faultprof.recording import preorder
 from faultprof.recording.frames import USER, Frame
@@ -30,17 +31,43 @@ def folded_frame(frame: Frame) -> str:
 
 
 def folded_lines(comm: str, tree: CallTree) -> Iterator[str]:
-    """Yield the lines of one task's tree.
+    """Yield the lines of one task's tree, counts in samples.
 
     Samples of nodes that were cut from the tree stand with their callers, so that every frame is
     as wide as it is in the whole tree.
     """
     shown = preorder.children_sums(tree.parent, tree.samples).astype(tree.samples.dtype)
     names = [folded_frame(frame) for frame in tree.frames]
-    stack = [folded_name(comm)]
     columns = (tree.depth, tree.frame, tree.samples - shown)
-    for depth, frame, samples in zip(*(column.tolist() for column in columns), strict=True):
+    yield from _stacks(
+        comm,
+        (
+            (depth, names[frame], samples)
+            for depth, frame, samples in zip(*(column.tolist() for column in columns), strict=True)
+        ),
+    )
+
+
+def folded_trace_lines(comm: str, tree: TraceTree) -> Iterator[str]:
+    """Yield the lines of one task's traced calls, counts in nanoseconds; else the same."""
+    own = [node.calls.inclusive_ns for node in tree.nodes]
+    for node in tree.nodes:
+        if node.parent >= 0:
+            own[node.parent] -= node.calls.inclusive_ns
+    yield from _stacks(
+        comm,
+        (
+            (node.depth, folded_frame(node.frame), ns)
+            for node, ns in zip(tree.nodes, own, strict=True)
+        ),
+    )
+
+
+def _stacks(comm: str, nodes: Iterable[tuple[int, str, int]]) -> Iterator[str]:
+    """Yield lines of nodes in preorder: depth, name, and what ended there."""
+    stack = [folded_name(comm)]
+    for depth, name, amount in nodes:
         del stack[depth + 1 :]
-        stack.append(names[frame])
-        if samples:
-            yield f"{';'.join(stack)} {samples}"
+        stack.append(name)
+        if amount:
+            yield f"{';'.join(stack)} {amount}"

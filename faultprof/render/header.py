@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.tree import CallTree
@@ -25,7 +25,7 @@ _INTERRUPTS = (
 def header_lines(
     metadata: Metadata, tree: CallTree, selection: Selection, terminal: Terminal
 ) -> Iterator[str]:
-    """Yield the header.
+    """Yield the header of a report of samples.
 
     Args:
         metadata: the recording's.
@@ -33,9 +33,26 @@ def header_lines(
         selection: how it was chosen.
         terminal: what the output can show.
     """
-    for key, text in _entries(metadata):
+    measured = (("mode", _mode(metadata)), ("samples", _samples(metadata)))
+    for key, text in entries(metadata, measured):
         yield from entry(key, text, terminal)
+    if metadata.clock == "cpu-clock":
+        yield from entry("note", _INTERRUPTS, terminal)
     yield from entry("percent", _percent_of(tree, selection), terminal)
+
+
+def entries(metadata: Metadata, measured: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield what every header says; ``measured`` is what it says of how that was measured."""
+    yield "command", shlex.join(metadata.command) or "none (a running process, or all)"
+    yield "kernel", _kernel(metadata)
+    yield "recorded", _origin(metadata)
+    yield from measured
+    yield "verdict", _verdict(metadata)
+    if counted := _counters(metadata):
+        yield "counted", counted
+    for note in metadata.ledger.notes:
+        if note.severity == "info":
+            yield "note", note.text
 
 
 def entry(key: str, text: str, terminal: Terminal) -> list[str]:
@@ -58,22 +75,6 @@ def _percent_of(tree: CallTree, selection: Selection) -> str:
     return f"absolute: of all {tree.total:,} samples of the recorded processes{shown}"
 
 
-def _entries(metadata: Metadata) -> Iterator[tuple[str, str]]:
-    yield "command", shlex.join(metadata.command) or "none (a running process, or all)"
-    yield "kernel", _kernel(metadata)
-    yield "recorded", _origin(metadata)
-    yield "mode", _mode(metadata)
-    yield "samples", _samples(metadata)
-    yield "verdict", _verdict(metadata)
-    if counted := _counters(metadata):
-        yield "counted", counted
-    for note in metadata.ledger.notes:
-        if note.severity == "info":
-            yield "note", note.text
-    if metadata.clock == "cpu-clock":
-        yield "note", _INTERRUPTS
-
-
 def _kernel(metadata: Metadata) -> str:
     kernel, cpu = metadata.kernel, metadata.cpu
     cpus = f"{cpu.count} CPU{'s' * (cpu.count != 1)}" if cpu.count else ""
@@ -93,6 +94,11 @@ def _mode(metadata: Metadata) -> str:
 
 
 def _samples(metadata: Metadata) -> str:
+    return f"{sum(run.samples for run in metadata.runs):,} in {runs_text(metadata)}"
+
+
+def runs_text(metadata: Metadata) -> str:
+    """Say how many runs there were, how long they took, and whether they failed."""
     runs = metadata.runs
     times = f"wall {sum(run.wall_s for run in runs):.2f} s"
     on_cpu = [run.on_cpu_s for run in runs if run.on_cpu_s is not None]
@@ -103,8 +109,7 @@ def _samples(metadata: Metadata) -> str:
         times += f", exit status {failed[0]}"
     elif failed:
         times += f", exit status not 0 in {len(failed)} of them"
-    total = sum(run.samples for run in runs)
-    return f"{total:,} in {len(runs)} run{'s' * (len(runs) != 1)} ({times})"
+    return f"{len(runs)} run{'s' * (len(runs) != 1)} ({times})"
 
 
 def _verdict(metadata: Metadata) -> str:

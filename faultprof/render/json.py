@@ -13,13 +13,14 @@ tree; their samples remain in their callers'), ``functions`` and ``tree``.
 
 ``functions`` has, for each function, ``name``, ``module``, ``resolution``, ``inclusive_percent``,
 ``self_percent``, ``samples`` (inclusive, recursion counted once) and ``self_samples``; ``tree`` the
-same for each node, and its ``children``. The tree's top is ``[all]``, or the chosen root.
+same for each node, and its ``children``. The tree's top is ``[all]``, or the chosen root. A
+recording that holds a trace has ``trace`` too, see ``trace_json``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.tree import CallTree, FunctionTotal
@@ -31,13 +32,16 @@ _CHILDREN = ', "children": ['
 _DIGITS = 4  # decimals of a percentage; the sample counts beside it are exact
 
 
-def json_pieces(metadata: Metadata, tree: CallTree, selection: Selection) -> Iterator[str]:
+def json_pieces(
+    metadata: Metadata, tree: CallTree, selection: Selection, more: Iterable[str] = ()
+) -> Iterator[str]:
     """Yield the text of the report, line by line.
 
     Args:
         metadata: the recording's.
         tree: the chosen tree, not yet cut.
         selection: how it was chosen.
+        more: lines of what else the object has, each key with a comma before it.
     """
     shown = selection.cut(tree).largest_first()
     head = metadata.to_json()
@@ -54,10 +58,11 @@ def json_pieces(metadata: Metadata, tree: CallTree, selection: Selection) -> Ite
     for key, value in head.items():
         yield f"{json.dumps(key)}: {json.dumps(value)},"
     yield '"functions": ['
-    yield from _separated(_functions(tree, tree.functions(), selection.min_percent))
+    yield from separated(_functions(tree, tree.functions(), selection.min_percent))
     yield "],"
     yield '"tree":'
     yield from _tree(shown, selection.root)
+    yield from more
     yield "}"
 
 
@@ -66,10 +71,10 @@ def _functions(
 ) -> Iterator[str]:
     for total in totals:
         if tree.percent(total.samples) >= min_percent:
-            yield _name(total.frame) + _figures(tree, total.samples, total.self_samples) + "}"
+            yield json_name(total.frame) + _figures(tree, total.samples, total.self_samples) + "}"
 
 
-def _separated(texts: Iterator[str]) -> Iterator[str]:
+def separated(texts: Iterator[str]) -> Iterator[str]:
     """Yield ``texts`` with a comma behind all but the last."""
     former = None
     for text in texts:
@@ -80,7 +85,7 @@ def _separated(texts: Iterator[str]) -> Iterator[str]:
         yield former
 
 
-def _name(frame: Frame) -> str:
+def json_name(frame: Frame) -> str:
     """Return the beginning of a node's or function's object."""
     names = {"name": frame.function, "module": frame.module, "resolution": frame.resolution}
     return json.dumps(names).removesuffix("}")
@@ -97,17 +102,34 @@ def _figures(tree: CallTree, samples: int, self_samples: int) -> str:
 
 
 def _tree(tree: CallTree, root: str | None) -> Iterator[str]:
-    """Yield the nodes, one per line; written by hand since json's own nesting is limited."""
-    single = root is not None and (tree.depth == 0).sum() == 1
-    if not single:
-        top = _name(Frame(root or ALL, "", "")) + _figures(tree, tree.root_samples, 0)
-        yield top + _CHILDREN
-    names = [_name(frame) for frame in tree.frames]
+    top = None
+    if root is None or (tree.depth == 0).sum() != 1:
+        top = json_name(Frame(root or ALL, "", "")) + _figures(tree, tree.root_samples, 0)
+    names = [json_name(frame) for frame in tree.frames]
     columns = (tree.depth, tree.frame, tree.samples, tree.self_samples)
+    yield from json_tree(
+        top,
+        (
+            (depth, names[frame] + _figures(tree, samples, own))
+            for depth, frame, samples, own in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        ),
+    )
+
+
+def json_tree(top: str | None, nodes: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """Yield nested objects, one per line; written by hand since json's own nesting is limited.
+
+    Args:
+        top: what stands above all nodes, without its closing brace; None if there is one root.
+        nodes: depth and object, without its closing brace, in preorder.
+    """
+    if top is not None:
+        yield top + _CHILDREN
     open_nodes = 0
-    for depth, frame, samples, own in zip(*(column.tolist() for column in columns), strict=True):
+    for depth, text in nodes:
         closing = "]}" * (open_nodes - depth)
-        comma = "," if closing else ""
-        yield closing + comma + names[frame] + _figures(tree, samples, own) + _CHILDREN
+        yield closing + "," * bool(closing) + text + _CHILDREN
         open_nodes = depth + 1
-    yield "]}" * (open_nodes + (not single))
+    yield "]}" * (open_nodes + (top is not None))

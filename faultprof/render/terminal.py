@@ -37,17 +37,24 @@ def _escape(char: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """How branches of a tree and cut text look; each branch glyph is three columns wide."""
+    """How what is drawn looks; each branch glyph is three columns wide.
+
+    ``cut`` ends shortened text, ``micro`` begins micro-units, ``blocks`` fill a column of a bar by
+    rising parts from none to all of it, ``mark`` points at a bar.
+    """
 
     branch: str
     last: str
     rail: str
     blank: str
     cut: str
+    micro: str
+    blocks: str
+    mark: str
 
 
-UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…")
-ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~")
+UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…", "µ", " ▏▎▍▌▋▊▉█", "◀")
+ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "u", " #", "<")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ class Terminal:
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ) -> Terminal:
         """Find out what ``stream`` can show; ``NO_COLOR`` and ``TERM=dumb`` turn colour off."""
-        glyphs = UNICODE if _encodes(stream, "├─│└…") else ASCII
+        glyphs = UNICODE if _encodes(stream, "├─│└…µ█◀") else ASCII
         if not stream.isatty():
             return cls(glyphs=glyphs)
         colour = not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb")

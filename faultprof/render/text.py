@@ -1,10 +1,8 @@
 """A report as text: the call tree, or the functions as a list.
 
-Knows: how a tree is drawn so that it stays readable at 80 columns, in a pipe and deep down.
-Leaves to others: the header (``header``), names (``names``), the terminal (``terminal``).
-
-A function that stands right below another, without a branch, is the only callee shown of it:
-kernel stacks are mostly long chains, and only forks are worth an indentation.
+Knows: the columns of a report of samples.
+Leaves to others: the header (``header``), the branches and names beside the columns
+(``branches``), the terminal (``terminal``).
 """
 
 from __future__ import annotations
@@ -12,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from faultprof.analysis.tree import CallTree, FunctionTotal
-from faultprof.recording.frames import Frame
-from faultprof.render.names import marks
+from faultprof.render.branches import fitted, indents
 from faultprof.render.terminal import Terminal, sanitise
 
-_NAME_ROOM = 30  # columns that indentation leaves to names, however deep they stand
-_LEAST = 8  # columns that marks leave to a name
-_RAIL = 3  # columns of one level of indentation
 _FIGURES = 22  # columns of the percentages, and a gap
 _COUNT = 12  # columns of a count, and a gap
 
@@ -36,11 +30,12 @@ def tree_lines(tree: CallTree, terminal: Terminal, *, top: str | None) -> Iterat
         figures = _figures(tree, tree.root_samples, None, terminal)
         yield figures + terminal.shorten(sanitise(top), terminal.layout_width - _FIGURES)
     columns = (tree.frame, tree.samples, tree.self_samples)
+    branches = indents(tree.depth.tolist(), tree.parent.tolist(), _FIGURES, terminal)
     for indent, frame, samples, own in zip(
-        _indents(tree, terminal), *(column.tolist() for column in columns), strict=True
+        branches, *(column.tolist() for column in columns), strict=True
     ):
         room = terminal.layout_width - _FIGURES - len(indent)
-        name = _fitted(tree.frames[frame], room, terminal)
+        name = fitted(tree.frames[frame], room, terminal)
         yield _figures(tree, samples, own, terminal) + terminal.dim(indent) + name
 
 
@@ -52,7 +47,7 @@ def flat_lines(
     for total in sorted(totals, key=lambda total: (-total.self_samples, -total.samples)):
         figures = _figures(tree, total.samples, total.self_samples, terminal)
         room = terminal.layout_width - _FIGURES - _COUNT
-        yield f"{figures}{total.samples:>{_COUNT - 2},}  " + _fitted(total.frame, room, terminal)
+        yield f"{figures}{total.samples:>{_COUNT - 2},}  " + fitted(total.frame, room, terminal)
 
 
 def cut_line(hidden: int, what: str, min_percent: float, max_depth: int | None) -> str:
@@ -70,38 +65,3 @@ def _figures(tree: CallTree, samples: int, own: int | None, terminal: Terminal) 
     if own is None:
         return text + " " * (_FIGURES - 11)
     return text + terminal.heat(f"{tree.percent(own):8.2f}%", tree.percent(own)) + "  "
-
-
-def _fitted(frame: Frame, room: int, terminal: Terminal) -> str:
-    """Return name and marks in ``room`` columns; where they do not fit, the name is cut."""
-    after = marks(frame)
-    name = terminal.shorten(sanitise(frame.function), max(_LEAST, room - len(after)))
-    return name + terminal.dim(terminal.shorten(after, max(1, room - len(name))))
-
-
-def _indents(tree: CallTree, terminal: Terminal) -> Iterator[str]:
-    """Yield what stands before each node's name."""
-    import numpy as np
-
-    glyphs = terminal.glyphs
-    children = np.bincount(tree.parent + 1, minlength=len(tree) + 1).tolist()
-    still = children.copy()  # of each node (from 1; 0: the roots), children not drawn yet
-    rails: list[tuple[bool, ...]] = []  # by depth: for each fork above, whether more follows
-    for depth, parent in zip(tree.depth.tolist(), (tree.parent + 1).tolist(), strict=True):
-        above = rails[depth - 1] if depth else ()
-        still[parent] -= 1
-        if children[parent] == 1:
-            rails[depth:] = [above]
-            yield _drawn(above, terminal)
-        else:
-            rails[depth:] = [(*above, still[parent] > 0)]
-            yield _drawn(above, terminal) + (glyphs.branch if still[parent] else glyphs.last)
-
-
-def _drawn(rails: tuple[bool, ...], terminal: Terminal) -> str:
-    """Draw the rails; of very many, the leftmost are only counted, as ``+N``."""
-    most = max(4, (terminal.layout_width - _FIGURES - _NAME_ROOM) // _RAIL - 1)
-    skipped = len(rails) - most
-    glyphs = terminal.glyphs
-    drawn = "".join(glyphs.rail if more else glyphs.blank for more in rails[max(0, skipped) :])
-    return f"+{skipped}".ljust(_RAIL + 1) + drawn if skipped > 0 else drawn

@@ -6,7 +6,7 @@ Every renderer is tested on both, so that a new one is tested by being named in 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -90,13 +90,18 @@ def recorded(path: Path, runs: Runs, metadata: Metadata | None = None) -> Record
 
 
 def held(runs: Runs) -> Recording:
-    """Return a recording of ``runs`` that has been read whole; its file is gone again.
+    """Return a recording of ``runs`` that has been read whole; its file is gone again."""
+    return in_memory(lambda path: recorded(path, runs))
+
+
+def in_memory(write: Callable[[Path], Recording]) -> Recording:
+    """Return the recording that ``write`` writes and reads, read whole; its file is gone again.
 
     The file is in memory: hundreds of random recordings need not reach a disk.
     """
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        recording = recorded(Path(directory, "x.fprof"), runs)
-        _ = recording.rows
+        recording = write(Path(directory, "x.fprof"))
+        _ = recording.rows, recording.traced
     return recording
 
 
