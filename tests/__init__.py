@@ -1,0 +1,1 @@
+"""The suite: unit, host and kernels, and what they share."""

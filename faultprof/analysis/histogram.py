@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from fractions import Fraction
 
 from faultprof.recording.histogram import Histogram, bucket_lower_ns, bucket_of
 
@@ -27,13 +28,14 @@ def quantile_ns(histogram: Histogram, quantile: float, min_ns: int, max_ns: int)
         min_ns: the shortest call.
         max_ns: the longest call.
     """
-    rank = quantile * sum(count for _, count in histogram)
+    # Exact: 0.99 is no binary fraction, and a rank must not slip into the next bucket.
+    rank = Fraction(repr(quantile)) * sum(count for _, count in histogram)
     below = 0
     for upper, count in histogram:
         lower = max(bucket_lower_ns(bucket_of(upper)), min_ns)
         upper = min(upper, max_ns)
         if below + count >= rank:
-            return lower + round((upper - lower) * max(0.0, rank - below) / count)
+            return lower + round((upper - lower) * (rank - below) / count)
         below += count
     return max_ns
 

@@ -132,7 +132,7 @@ def try_everything(sysroot: Path = ROOT) -> Attempts:
         bpf=_attempt(_load_sampler),
         read_kernel=_attempt(_load_reader),
         clocks={clock: try_clock(clock) for clock in _CLOCK_EVENTS},
-        kprobe=_attempt(partial(_hit_kprobe, sysroot)),
+        kprobe=try_kprobe(sysroot),
         fentry=fentry,
         tracepoints={
             name: _attempt(partial(_attach_tracepoint, name))
@@ -162,6 +162,11 @@ def sampling_clock() -> Clock:
 def try_clock(clock: Clock) -> Attempt:
     """Try to count with an event; some virtual machines open ``cycles`` and never count it."""
     return _attempt(partial(_count, clock))
+
+
+def try_kprobe(sysroot: Path = ROOT) -> Attempt:
+    """Try to attach a kprobe and to see it hit; they can be switched off while they attach."""
+    return _attempt(partial(_hit_kprobe, sysroot))
 
 
 def _attempt(action: Callable[[], None]) -> Attempt:

@@ -76,7 +76,7 @@ class Program:
     def load(self, function: str, kind: ProgramType) -> int:
         """Load a program into the kernel and return its file descriptor."""
         with translated(f"load {function} of {self.name}"):
-            return int(self._bpf.load_func(function, self._kind(kind)).fd)
+            return int(self._bpf.load_func(function.encode(), self._kind(kind)).fd)
 
     def _kind(self, kind: ProgramType) -> int:
         bpf = self._bcc.BPF
@@ -128,19 +128,19 @@ class Program:
 
     def write(self, table: str, index: int, value: bytes) -> None:
         """Set one element of an array map."""
-        array = self._bpf[table]
+        array = self._bpf[table.encode()]
         with translated(f"write {table}"):
             array[array.Key(index)] = array.Leaf.from_buffer_copy(value)
 
     def read(self, table: str, index: int) -> bytes:
         """Return one element of an array map."""
-        array = self._bpf[table]
+        array = self._bpf[table.encode()]
         with translated(f"read {table}"):
             return bytes(array[array.Key(index)])
 
     def push(self, table: str, value: int) -> None:
         """Put a number into a queue map."""
-        queue = self._bpf[table]
+        queue = self._bpf[table.encode()]
         with translated(f"fill {table}"):
             queue.push(queue.Leaf(value))
 
@@ -149,7 +149,7 @@ class Program:
         import ctypes
         import struct
 
-        array = self._bpf[table]
+        array = self._bpf[table.encode()]
         with translated(f"read {table}"):
             values = array[array.Key(index)]
         size = 8 * words
@@ -163,7 +163,7 @@ class Program:
         return [int(sum(value)) if hasattr(value, "__len__") else int(value) for value in values]
 
     def _items(self, table: str) -> Iterator[tuple[int, Any]]:
-        for key, value in self._bpf[table].items():
+        for key, value in self._bpf[table.encode()].items():
             yield key.value, getattr(value, "value", value)
 
     def read_hash(self, table: str) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64]]:
@@ -175,7 +175,7 @@ class Program:
 
     def read_hash_records(self, table: str) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
         """Return a quiescent hash map's keys and values, both as raw records."""
-        entries = self._bpf[table]
+        entries = self._bpf[table.encode()]
         sizeof = self._bcc.table.ct.sizeof
         with translated(f"read {table}"):
             return maps.read_hash(

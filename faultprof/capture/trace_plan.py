@@ -129,7 +129,9 @@ def make_plan(resolved: Sequence[Resolved], attach: Attach) -> TracePlan:
 def missing_hosts(resolved: Iterable[Resolved]) -> list[str]:
     """Return the hosts that conditions need and that the wish does not name."""
     resolved = list(resolved)
-    there = {one.symbol for one in resolved} | {one.name for one in resolved}
+    # The symbol of a function told by a condition is its host's.
+    there = {one.symbol for one in resolved if one.condition is None}
+    there |= {one.name for one in resolved}
     wanted: dict[str, None] = {}
     for one in resolved:
         if one.condition is not None:

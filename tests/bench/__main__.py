@@ -15,16 +15,30 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.bench import bench_help, bench_labels, bench_report, bench_throughput, bench_wait
+from tests.bench import (
+    bench_help,
+    bench_labels,
+    bench_programs,
+    bench_report,
+    bench_throughput,
+    bench_wait,
+)
 from tests.bench import machine as this
 from tests.bench.rows import Row, Subject
 
 SUBJECTS = {
     module.SUBJECT.name: module.SUBJECT
-    for module in (bench_throughput, bench_labels, bench_wait, bench_report, bench_help)
+    for module in (
+        bench_throughput,
+        bench_labels,
+        bench_programs,
+        bench_wait,
+        bench_report,
+        bench_help,
+    )
 }
 
-_NAME_WIDTH = 58
+_NAME_WIDTH = 62
 _VERDICTS = {True: "meets", False: "misses", None: ""}
 
 
@@ -91,17 +105,13 @@ def _heading(machine: dict[str, Any]) -> str:
 def _table(result: Result) -> str:
     before, after = result.load
     blocks = len(result.rows[0].values)
-    lines = [
-        "",
-        f"{result.subject.title}",
-        f"  {f'{blocks} blocks, load average {before:.2f} to {after:.2f}':<{_NAME_WIDTH}}"
-        f"  {'min':>7} {'median':>7} {'max':>7}  {'':<5}  goal",
-    ]
-    return "\n".join([*lines, *map(_line, result.rows)])
+    noise = f"{blocks} blocks, load average {before:.2f} to {after:.2f}"
+    columns = f"  {noise:<{_NAME_WIDTH}}  {'min':>7} {'median':>7} {'max':>7}  {'':<5}  goal"
+    return "\n".join(["", result.subject.title, columns, *map(_line, result.rows)])
 
 
 def _line(row: Row) -> str:
-    digits = 0 if row.unit == "MB" else 3
+    digits = 0 if row.unit in ("MB", "ns") else 3
     numbers = " ".join(f"{value:7.{digits}f}" for value in row.spread)
     goal = str(row.goal or "")
     return (

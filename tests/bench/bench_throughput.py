@@ -14,38 +14,33 @@ from random import Random
 
 from tests.bench.commands import FREQUENCY, faultprof_record, perf_record
 from tests.bench.rows import Goal, Row, Subject, interleaved, ratios
-from tests.bench.stopwatch import Stopwatch, speeds, work_per_cpu_second
+from tests.bench.stopwatch import Stopwatch
 
 WORKLOAD = ("-t", "2", "512m")
 
-_NAMES = {
-    "faultprof": "faultprof record ÷ unrecorded",
-    "perf": "perf record -g ÷ unrecorded",
-    "again": "unrecorded ÷ unrecorded (noise)",
-}
-
 
 def rows(repeats: int, order: Random) -> list[Row]:
-    """Measure recorded, by perf, and twice unrecorded: the second one shows the noise."""
+    """Measure recorded (by default with fault labels), and twice unrecorded: that is the noise."""
     with tempfile.TemporaryDirectory(prefix="faultprof-bench-") as name:
         directory = Path(name)
         recorders = {
             "bare": [],
             "again": [],
             "faultprof": faultprof_record(directory / "bench.fprof"),
+            "unlabelled": faultprof_record(directory / "bench.fprof", "--fault-labels", "off"),
             "perf": perf_record(directory / "perf.data"),
         }
         time = Stopwatch(directory).time
         runs = {name: partial(time, line, *WORKLOAD) for name, line in recorders.items()}
         found = interleaved(runs, repeats, order)
-    result = []
-    for measure, suffix in ((speeds, ""), (work_per_cpu_second, ", per CPU second")):
-        bare = measure(found["bare"])
-        for variant, name in _NAMES.items():
-            goal = Goal("≥", 0.99) if measure is speeds and variant == "faultprof" else None
-            values = ratios(measure(found[variant]), bare)
-            result.append(Row(name + suffix, "ratio", values, goal))
-    return result
+    speeds = {name: [timing.speed for timing in timings] for name, timings in found.items()}
+    ratio = {name: ratios(values, speeds["bare"]) for name, values in speeds.items()}
+    return [
+        Row("faultprof record ÷ unrecorded", "ratio", ratio["faultprof"], Goal("≥", 0.99)),
+        Row("faultprof record --fault-labels off ÷ unrecorded", "ratio", ratio["unlabelled"]),
+        Row("perf record -g ÷ unrecorded", "ratio", ratio["perf"]),
+        Row("unrecorded ÷ unrecorded (noise)", "ratio", ratio["again"]),
+    ]
 
 
 SUBJECT = Subject(

@@ -57,13 +57,3 @@ class Stopwatch:
         self._times.unlink()  # the next run must write its own
         speed = sum(map(int, _SPEED.findall(output)))
         return Timing((begun - start) / 1e9, (prompt - ended) / 1e9, cpu / 1e9, float(speed))
-
-
-def speeds(timings: Sequence[Timing]) -> list[float]:
-    """Return each run's KB/s."""
-    return [timing.speed for timing in timings]
-
-
-def work_per_cpu_second(timings: Sequence[Timing]) -> list[float]:
-    """Return the inverse of each run's CPU time: other load on the machine disturbs it less."""
-    return [1 / timing.cpu_s for timing in timings]

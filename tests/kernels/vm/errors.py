@@ -37,3 +37,13 @@ def tool(
         last_words = (done.stdout + done.stderr)[-4000:]
         raise VmError(f"`{' '.join(words)}` ended with status {done.returncode}:\n{last_words}")
     return done.stdout
+
+
+class EmulationRaceError(VmError):
+    """The emulator ran stale code after another CPU of the guest had patched it.
+
+    With a thread for each CPU (``tcg,thread=multi``) QEMU can execute the int3 with which Linux
+    patches a static key after the kernel has put the final instruction there; the guest dies of
+    "Oops: int3". Others see it without any probe: multipath-tcp/mptcp_net-next issue 471. It
+    says nothing about what was tested.
+    """

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from .errors import VmError
+from .errors import EmulationRaceError, VmError
 from .initramfs import initramfs
 from .kernels import InstalledKernel
 
@@ -112,7 +112,8 @@ class Machine:
             left = _unpack(directory / "results.tar")
         if "status" not in left:
             what = f"was ended after {timeout:g} s" if output.timed_out else "stopped by itself"
-            raise VmError(
+            error = EmulationRaceError if "Oops: int3" in console else VmError
+            raise error(
                 f"the machine {what} without a status\n---- console ----\n{console[-TAIL:]}\n"
                 f"---- output ----\n{output.text[-TAIL:]}"
             )

@@ -13,15 +13,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from . import apt
-from .errors import UnavailableError, VmError
+from .errors import EmulationRaceError, UnavailableError, VmError
 from .images import REPOSITORY, USERLANDS, image
 from .kernels import Kernel, install
-from .machine import Machine
+from .machine import Machine, Result
 from .source import source_tree
 
 OUTCOMES = Path("/results/outcomes.jsonl")
 """Where the guest session leaves its outcomes."""
 TIMEOUT_S = 1200
+RACES = 3
+"""How often a session may start when QEMU's own race ends it."""
 TESTS_FAILED = 1
 """pytest's exit status when it ran to the end and some tests failed."""
 
@@ -85,7 +87,7 @@ def run(
     """
     name, release = machine.installed.kernel.name, machine.installed.release
     script = _SCRIPT.format(kernel=name, tests=shlex.join(tests))
-    result = machine.run(script, source_tree(REPOSITORY), timeout=TIMEOUT_S, on_output=on_output)
+    result = _run(machine, script, on_output)
     if result.status not in (0, TESTS_FAILED):
         raise VmError(f"pytest in the guest ended with status {result.status}:\n{result.output}")
     lines = result.files[OUTCOMES.name].decode().splitlines()
@@ -95,3 +97,16 @@ def run(
         f"{result.boot_s:.1f} s of it until the first command"
     )
     return GuestSession({outcome.test: outcome for outcome in outcomes}, summary)
+
+
+def _run(machine: Machine, script: str, on_output: Callable[[bytes], object]) -> Result:
+    """Run `script`, anew if the emulator itself went wrong (see EmulationRaceError)."""
+    for attempt in range(RACES):
+        try:
+            files = source_tree(REPOSITORY)
+            return machine.run(script, files, timeout=TIMEOUT_S, on_output=on_output)
+        except EmulationRaceError:
+            if attempt == RACES - 1:
+                raise
+            on_output(b"QEMU ran stale code; the guest session starts anew\n")
+    raise AssertionError("unreachable")
