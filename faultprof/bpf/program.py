@@ -44,7 +44,7 @@ def import_bcc() -> Any:
     """
     try:
         import bcc
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # OSError: libbcc is missing or broken
         raise unsupported(
             f"this Python cannot import bcc: {error}",
             "install python3-bpfcc (Debian) or python3-bcc (Fedora); a venv must be made by the "

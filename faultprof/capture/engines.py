@@ -10,12 +10,12 @@ import platform
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
+from faultprof.bpf.probing import sampling_clock
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.sampling import (
     Sampler,
     Samples,
     SamplingOptions,
-    best_clock,
     fault_write_bit,
 )
 from faultprof.capture.scope import Scope
@@ -122,7 +122,7 @@ def _sampling(options: RecordOptions, *, traced: bool) -> SamplingOptions:
         frequency = CROSS_CHECK_HZ if traced else options.default_frequency
     return SamplingOptions(
         frequency=frequency,
-        clock=best_clock() if options.clock == "auto" else options.clock,
+        clock=sampling_clock() if options.clock == "auto" else options.clock,
         max_stacks=options.max_stacks,
         user_stacks=options.user_stacks,
         fault_labels=_wants_labels(options),

@@ -123,15 +123,6 @@ def check_max_stacks(count: int) -> None:
         )
 
 
-def best_clock() -> Clock:
-    """Return ``cycles`` where a performance counter can be had, else ``cpu-clock``."""
-    try:
-        PerfEvent.open(EventSpec(TYPE_HARDWARE, HW_CPU_CYCLES, 1), pid=0).close()
-    except OSError:
-        return "cpu-clock"
-    return "cycles"
-
-
 class Sampler:
     """Compiled and loaded, its timers opened but not started; frees everything when closed."""
 

@@ -68,16 +68,27 @@ def main() -> int:
         print(json.dumps({"machine": machine, "subjects": [_to_json(r) for r in results]}))
     left_out = [subject.name for subject in chosen if subject not in possible]
     if left_out:
-        print(f"left out: {', '.join(left_out)} record, which needs root: sudo make bench")
+        print(
+            f"left out without root: {', '.join(left_out)}; run: sudo make bench", file=sys.stderr
+        )
     return int(bool(left_out))
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument(
-        "--only", metavar="NAME", action="append", choices=SUBJECTS, help=f"{', '.join(SUBJECTS)}"
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description="Measure faultprof and print rows, each held against its goal.",
     )
-    parser.add_argument("--repeats", type=int, help="blocks of each subject; each has its own")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        choices=SUBJECTS,
+        help=f"one of {', '.join(SUBJECTS)}; may be repeated",
+    )
+    parser.add_argument(
+        "--repeats", type=int, help="blocks of each subject, in place of its own number"
+    )
     parser.add_argument(
         "--seed", type=int, default=secrets.randbelow(10_000), help="of the order within blocks"
     )
@@ -114,9 +125,8 @@ def _line(row: Row) -> str:
     digits = 0 if row.unit in ("MB", "ns") else 3
     numbers = " ".join(f"{value:7.{digits}f}" for value in row.spread)
     goal = str(row.goal or "")
-    return (
-        f"  {row.name:<{_NAME_WIDTH}}  {numbers}  {row.unit:<5}  {goal:<6}  {_VERDICTS[row.meets]}"
-    )
+    cells = (f"{row.name:<{_NAME_WIDTH}}", numbers, f"{row.unit:<5}", f"{goal:<6}")
+    return "  ".join(["", *cells, _VERDICTS[row.meets]]).rstrip()
 
 
 def _to_json(result: Result) -> dict[str, Any]:

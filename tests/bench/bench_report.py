@@ -108,7 +108,7 @@ def write_synthetic(path: Path, paths: int = PATHS, *, runs: int = 1, comms: int
         ledger=Ledger(),
     )
     write_nodes(path, metadata, nodes)
-    return nodes.num_rows
+    return int(nodes.num_rows)
 
 
 def _samples(nodes: pa.Table) -> int:

@@ -12,6 +12,7 @@ import faultprof
 from faultprof.api import LoadedRecording
 from faultprof.errors import ExitCode, FaultprofError
 from tests.unit.recordings import SESSION, recorded, session_metadata
+from tests.unit.traces import TRACED, traced
 
 
 @pytest.fixture
@@ -43,6 +44,17 @@ def test_the_tree_can_be_rooted(loaded: LoadedRecording) -> None:
 
 def test_the_rows_are_a_table(loaded: LoadedRecording) -> None:
     assert loaded.nodes.num_rows == len(loaded.recording.rows)
+
+
+def test_a_trace_by_run_and_task(tmp_path: Path, loaded: LoadedRecording) -> None:
+    traced(tmp_path / "y.fprof", TRACED)
+    both = faultprof.load(tmp_path / "y.fprof")
+    assert (both.has_trace, loaded.has_trace) == (True, False)
+    functions = {frame.function: calls for frame, calls in both.trace().functions()}
+    assert functions["do_anonymous_page"].calls == 901_000
+    assert both.trace(runs=[1], comms=["usemem"]).below("do_anonymous_page").root_ns == 1_600_000
+    assert len(both.trace(comms=["bash"])) == len(loaded.trace()) == 0
+    assert both.functions() == loaded.functions()
 
 
 def test_a_path_may_be_text(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def build(tasks: Tasks) -> TraceTree:
     return TraceTree.from_recording(held_calls(tasks))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks())
 def test_nodes(tasks: Tasks) -> None:
     tree, calls = build(tasks), all_calls(tasks)
@@ -149,7 +149,7 @@ def test_nodes(tasks: Tasks) -> None:
     assert tree.unfinished == sum(call.timed and not call.returned for _, call in events(calls))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks())
 def test_inclusive_is_self_and_children_after_merging(tasks: Tasks) -> None:
     tree = build(tasks)
@@ -163,7 +163,7 @@ def test_inclusive_is_self_and_children_after_merging(tasks: Tasks) -> None:
         assert sum(count for _, count in node.calls.histogram) == node.calls.timed_calls
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks(), run=st.integers(0, 3), comm=st.sampled_from(["usemem", "bash", "no"]))
 def test_chosen_runs_and_tasks(tasks: Tasks, run: int, comm: str) -> None:
     of_run = tasks[run] if run < len(tasks) else {}
@@ -172,7 +172,7 @@ def test_chosen_runs_and_tasks(tasks: Tasks, run: int, comm: str) -> None:
     assert tree.total_ns == sum(call.ns for calls in of_run.values() for call in calls)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks())
 def test_functions(tasks: Tasks) -> None:
     expected: dict[Function, Expected] = {}
@@ -188,7 +188,7 @@ def test_functions(tasks: Tasks) -> None:
     assert order == sorted(order)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks(), function=st.sampled_from(["alpha", "gamma", "count"]))
 def test_below(tasks: Tasks, function: str) -> None:
     tree, calls = build(tasks), list(inside(all_calls(tasks), function))
@@ -201,7 +201,7 @@ def test_below(tasks: Tasks, function: str) -> None:
         assert below.relative().roots == (function,)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks(), percent=st.floats(0, 100), depth=st.none() | st.integers(1, 4))
 def test_cut(tasks: Tasks, percent: float, depth: int | None) -> None:
     """Timed nodes stay by their share, counted ones with their callers."""
@@ -217,7 +217,7 @@ def test_cut(tasks: Tasks, percent: float, depth: int | None) -> None:
     assert tree.cut(percent, depth).hidden == len(all_) - len(shown)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks())
 def test_largest_first(tasks: Tasks) -> None:
     tree = build(tasks)
@@ -231,7 +231,7 @@ def test_largest_first(tasks: Tasks) -> None:
         assert keys == sorted(keys)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks())
 def test_multiplicity(tasks: Tasks) -> None:
     """Calls for one call of the caller, each call counted whether it returned or not."""
@@ -242,7 +242,7 @@ def test_multiplicity(tasks: Tasks) -> None:
         assert tree.per_caller(place) == expected
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(tasks=random_tasks())
 def test_faults(tasks: Tasks) -> None:
     faults = [c for _, c in events(all_calls(tasks)) if c.frame.function == "handle_mm_fault"]

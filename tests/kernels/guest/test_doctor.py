@@ -107,7 +107,7 @@ def test_init_on_alloc_as_the_kernel_said_at_boot(here: Diagnosis) -> None:
 
 
 def test_nothing_stays_attached(attempts: Attempts) -> None:
-    """This process did all the trying, and still runs: what it holds would be listed."""
+    """What did the trying still runs: whatever it held would be listed."""
     assert attempts.fentry.works
     listed = subprocess.run(["bpftool", "-j", "prog"], check=True, capture_output=True, text=True)
     assert json.loads(listed.stdout) == []
