@@ -119,12 +119,18 @@ BPF_QUEUE(free_nodes, u32, MAX_NODES);
 BPF_PERCPU_ARRAY(totals, struct totals, MAX_NODES);
 BPF_PERCPU_ARRAY(stats, u64, STAT_COUNT);
 
+/*
+ * fentry programs can be preempted (they only may not migrate), and another task's program then
+ * counts on the same CPU: hence atomically. Totals need not: of one node they are written by one
+ * function's program, which the kernel does not run twice at once on a CPU (and counts as a
+ * recursion miss when it would have to).
+ */
 static __always_inline void bump_by(int stat, u64 amount)
 {
 	u64 *value = stats.lookup(&stat);
 
 	if (value)
-		*value += amount;
+		__sync_fetch_and_add(value, amount);
 }
 
 static __always_inline void bump(int stat)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faultprof.bpf.program import Program, ProgramType, translated
+from faultprof.bpf.syscall import recursion_misses
 from faultprof.bpf.templates import Template
 from faultprof.errors import FaultprofError, unsupported
 
@@ -49,6 +50,7 @@ class ProbeSet:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._undo: list[Callable[[], None]] = []
+        self._loaded: list[tuple[str, int]] = []
         self._lib = program.lib
         self._templates = {
             kind: self._template(kind)
@@ -80,6 +82,19 @@ class ProbeSet:
         """Count how often an instruction is reached."""
         self._attach_kprobe("hit_", point, constants, _ENTRY)
 
+    def misses(self) -> dict[str, int]:
+        """Return by symbol how often the kernel skipped a program because it ran already.
+
+        A program that is preempted still runs: while it waits, other tasks that hit it on the
+        same CPU are skipped. Kprobe programs are never preempted, fentry programs can be.
+        """
+        misses: dict[str, int] = {}
+        for symbol, fd in self._loaded:
+            count = recursion_misses(fd)
+            if count:
+                misses[symbol] = misses.get(symbol, 0) + count
+        return misses
+
     def close(self) -> None:
         """Detach all probes; safe to repeat."""
         self._detach_down_to(0)
@@ -105,8 +120,13 @@ class ProbeSet:
         # A return has less to know than an entry: each template takes what it has a place for.
         wanted = {key: value for key, value in constants.items() if template.has(key)}
         fd = self._program.load_template(template, program_type, name, wanted)
-        self._undo.append(lambda: os.close(fd))
+        self._loaded.append((point.symbol, fd))
+        self._undo.append(lambda: self._unload(point.symbol, fd))
         return fd
+
+    def _unload(self, symbol: str, fd: int) -> None:
+        self._loaded.remove((symbol, fd))
+        os.close(fd)
 
     def _attach_fentry(self, kind: str, point: ProbePoint, constants: Mapping[int, int]) -> None:
         fd = self._load(kind, point, "tracing", constants)

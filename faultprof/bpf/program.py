@@ -8,6 +8,7 @@ Leaves to others: what a program means (capture) and which events it is bound to
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -121,9 +122,7 @@ class Program:
         with translated(f"attach to tracepoint {tracepoint}"):
             link = self.lib.bpf_attach_raw_tracepoint(program, tracepoint.encode())
             if link < 0:
-                raise unsupported(
-                    f"this kernel has no tracepoint {tracepoint}", "see 'faultprof doctor'"
-                )
+                raise _no_tracepoint(tracepoint, self._bcc.table.ct.get_errno())
         self._links.append(link)
 
     def write(self, table: str, index: int, value: bytes) -> None:
@@ -230,6 +229,15 @@ def _without_autoload(bpf: Any) -> Any:
             pass
 
     return Quiet
+
+
+def _no_tracepoint(tracepoint: str, number: int) -> FaultprofError:
+    if number == errno.ENOENT:
+        return unsupported(f"this kernel has no tracepoint {tracepoint}", "see 'faultprof doctor'")
+    return unsupported(
+        f"cannot attach to tracepoint {tracepoint}: {os.strerror(number)}",
+        "raise the limit of open files (ulimit -n 4096), or see 'faultprof doctor'",
+    )
 
 
 @contextlib.contextmanager

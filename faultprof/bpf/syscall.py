@@ -20,7 +20,11 @@ from enum import IntEnum
 _SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
 
 _COMMAND_PROG_LOAD = 5
+_COMMAND_OBJ_GET_INFO_BY_FD = 15
 _COMMAND_RAW_TRACEPOINT_OPEN = 17
+
+# Where struct bpf_prog_info has recursion_misses (Linux 5.12), in bytes.
+_RECURSION_MISSES_AT = 208
 
 ATTACH_FENTRY = 24  # BPF_TRACE_FENTRY
 
@@ -68,6 +72,28 @@ class _RawTracepointAttr(ctypes.Structure):
         ("name", ctypes.c_uint64),
         ("prog_fd", ctypes.c_uint32),
     )
+
+
+class _InfoAttr(ctypes.Structure):
+    """``union bpf_attr`` as BPF_OBJ_GET_INFO_BY_FD reads it."""
+
+    _fields_ = (
+        ("bpf_fd", ctypes.c_uint32),
+        ("info_len", ctypes.c_uint32),
+        ("info", ctypes.c_uint64),
+    )
+
+
+def recursion_misses(program_fd: int) -> int:
+    """Return how often the kernel skipped a program because it was running on the CPU already.
+
+    0 on kernels that do not count it.
+    """
+    info = ctypes.create_string_buffer(_RECURSION_MISSES_AT + 8)
+    attr = _InfoAttr(program_fd, len(info), ctypes.addressof(info))
+    _bpf(_COMMAND_OBJ_GET_INFO_BY_FD, attr)
+    misses: int = struct.unpack_from("=Q", info, _RECURSION_MISSES_AT)[0]
+    return misses
 
 
 def instruction(

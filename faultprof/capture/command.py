@@ -14,13 +14,16 @@ import os
 import signal
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from faultprof.capture.identity import Identity
 from faultprof.errors import ExitCode, FaultprofError
+
+# What the child says when it cannot run the command: errno, and whether it had become the user.
+_REPORT = struct.Struct("=i?")
 
 # Python ignores these; a command must not inherit that.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -50,18 +53,28 @@ class Command:
     Args:
         argv: the command line; the program is looked up in PATH as its user would.
         identity: the user to become, or None to stay what we are.
+        blocked: the signals that the command is to find blocked.
+
+    Raises ``FaultprofError`` (exit code 127) for an empty name.
     """
 
-    def __init__(self, argv: Sequence[str], identity: Identity | None) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        identity: Identity | None,
+        blocked: Iterable[int] = (),
+    ) -> None:
         self.argv = tuple(argv)
+        if not self.argv[0]:
+            raise _exec_error("''", errno.ENOENT)
         gate_read, self._gate = os.pipe()
         self._result, result_write = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._gate)
-            _exec_after_gate(self.argv, identity, gate_read, result_write)
+            _exec_after_gate(self.argv, identity, tuple(blocked), gate_read, result_write)
         os.close(gate_read)
         os.close(result_write)
         self.exit: Exit | None = None
@@ -77,10 +90,11 @@ class Command:
         os.write(self._gate, b"x")
         os.close(self._gate)
         self._gate = -1
-        report = os.read(self._result, 4)  # exec closes the other end
+        report = os.read(self._result, _REPORT.size)  # exec closes the other end
         if report:
             self._reap(0)
-            raise _exec_error(self.argv[0], struct.unpack("=i", report)[0])
+            number, had_become = _REPORT.unpack(report)
+            raise _exec_error(self.argv[0], number) if had_become else _identity_error(number)
 
     def poll(self) -> Exit | None:
         """Return how the command ended, or None while it runs."""
@@ -126,10 +140,14 @@ def _run_time(pid: int) -> float:
 
 
 def _exec_after_gate(
-    argv: tuple[str, ...], identity: Identity | None, gate: int, result: int
+    argv: tuple[str, ...],
+    identity: Identity | None,
+    blocked: Iterable[int],
+    gate: int,
+    result: int,
 ) -> NoReturn:
     """Run in the child: wait for the gate, become the user, exec; never returns."""
-    failure = 0
+    failure, had_become = 0, False
     try:
         if os.read(gate, 1):  # otherwise the parent has gone or given up
             for number in _IGNORED_BY_PYTHON:
@@ -138,14 +156,36 @@ def _exec_after_gate(
             if identity is not None:
                 environment = identity.environment(environment)
                 identity.become()
+            had_become = True
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             os.execvpe(argv[0], argv, environment)
     except OSError as error:
         failure = error.errno or errno.EIO
+    except ValueError:  # a NUL in an argument or in the environment
+        failure = errno.EINVAL
     finally:
         # Also after KeyboardInterrupt: no other exit from a forked child may run our clean-up.
         if failure:
-            os.write(result, struct.pack("=i", failure))
+            os.write(result, _REPORT.pack(failure, had_become))
         os._exit(ExitCode.NOT_FOUND)
+
+
+def check_directory() -> None:
+    """Refuse to start in a directory that has been removed: nothing could run there."""
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise FaultprofError(
+            "the current directory does not exist any more", "cd to one that does"
+        ) from error
+
+
+def _identity_error(number: int) -> FaultprofError:
+    return FaultprofError(
+        f"cannot become the user who called sudo: {os.strerror(number)}",
+        "give --as-root to run the command as root",
+        ExitCode.UNSUPPORTED,
+    )
 
 
 def _exec_error(program: str, number: int) -> FaultprofError:

@@ -12,15 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from faultprof.errors import FaultprofError
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user: numbers, login name and home directory."""
+    """A user: numbers, login name and home directory; ``known``: there is such an account."""
 
     uid: int
     gid: int
     name: str
     home: Path
+    known: bool = True
 
     @property
     def owner(self) -> tuple[int, int]:
@@ -33,7 +36,10 @@ class Identity:
 
     def become(self) -> None:
         """Take this identity for good; for a child process before exec(2)."""
-        os.initgroups(self.name, self.gid)
+        if self.known:
+            os.initgroups(self.name, self.gid)
+        else:
+            os.setgroups([self.gid])
         os.setresgid(self.gid, self.gid, self.gid)
         os.setresuid(self.uid, self.uid, self.uid)
 
@@ -42,12 +48,31 @@ def invoking_user(environment: Mapping[str, str]) -> Identity | None:
     """Return the user who called sudo, or None when there is no other user than ourselves.
 
     The variables are believed only from root: anyone can set them, but only root can act on them.
+
+    Raises:
+        FaultprofError: SUDO_UID names no user; the command must not silently run as root.
     """
-    uid = environment.get("SUDO_UID", "")
-    if os.geteuid() != 0 or not uid.isdigit() or int(uid) == 0:
+    text = environment.get("SUDO_UID", "")
+    if os.geteuid() != 0 or not text:
+        return None
+    uid = _number(text)
+    if uid is None:
+        raise FaultprofError(
+            f"SUDO_UID is {text!r}, which is no user's number", "unset it, or call sudo again"
+        )
+    if uid == 0:
         return None
     try:
-        entry = pwd.getpwuid(int(uid))
-    except KeyError:
-        return None
+        entry = pwd.getpwuid(uid)
+    except KeyError:  # as in a container: the number is all there is
+        gid = _number(environment.get("SUDO_GID", ""))
+        return Identity(uid, uid if gid is None else gid, str(uid), Path("/"), known=False)
     return Identity(entry.pw_uid, entry.pw_gid, entry.pw_name, Path(entry.pw_dir))
+
+
+def _number(text: str) -> int | None:
+    """Return a user's or group's number; None when it is none that the kernel takes."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 10:
+        return None
+    number = int(text)
+    return number if number < (1 << 32) - 1 else None

@@ -13,6 +13,9 @@ from faultprof.capture.labels import Labelled
 from faultprof.capture.sampling import KERNEL_DEPTH, Samples, SamplingOptions
 from faultprof.recording.ledger import Ledger
 
+# Below this many samples one of them is more than a percent.
+_FEW = 100
+
 # A timer that slips, as hrtimers do a little, is no loss; a throttled one misses far more.
 _MISSING_SHARE = 0.03
 
@@ -50,6 +53,8 @@ def judge_samples(
         ledger.degrade(f"{stats['lost_tasks']} tasks not followed, the map of tasks was full")
     if lost:
         ledger.degrade(f"{lost} samples unaccounted for")
+    if kept < _FEW:
+        ledger.info(f"{kept} samples are few: percentages are coarse (run longer, or raise -F)")
     if on_cpu_s is not None:
         _judge_rate(ledger, stats["runs"], options.frequency * on_cpu_s)
 

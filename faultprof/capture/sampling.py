@@ -111,7 +111,7 @@ def check_frequency(frequency: int) -> None:
     if frequency > limit:
         raise FaultprofError(
             f"{frequency} Hz is above this kernel's limit of {limit} Hz",
-            f"give -F {limit} or less, or: sysctl kernel.perf_event_max_sample_rate={frequency}",
+            f"give -F {limit} or less, or raise kernel.perf_event_max_sample_rate with sysctl",
         )
 
 

@@ -7,6 +7,7 @@ Leaves to others: what is done to the tasks in scope (sampling).
 from __future__ import annotations
 
 import errno
+import signal
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +96,7 @@ class TaskCounter:
                 self._open(spec, tid)
             seen |= new
         if not self._events:
-            raise no_such_process(scope.pid)
+            raise _ended_early() if scope.held else no_such_process(scope.pid)
         if not scope.held:
             for event in self._events:
                 event.enable()
@@ -121,6 +122,12 @@ class TaskCounter:
                 self.close()
                 raise open_error(error, "software") from error
             # The thread ended between the listing and the call: nothing to count.
+
+
+def _ended_early() -> FaultprofError:
+    return FaultprofError(
+        "the command was killed before it could start", "try again", 128 + signal.SIGKILL
+    )
 
 
 def open_error(error: OSError, clock: str) -> FaultprofError:

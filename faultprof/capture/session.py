@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from faultprof.bpf.janitor import Janitor
-from faultprof.capture.command import Command
+from faultprof.capture.command import Command, check_directory
 from faultprof.capture.identity import Identity, invoking_user
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.wait import End, Signals, Target, wait_for_command, wait_for_end
@@ -47,14 +47,16 @@ class Session:
         """
         self._check()
         with ExitStack() as undo:
+            # Before anything starts a thread (numpy's libraries do): a signal that one thread
+            # does not block is delivered there, and would end us without a recording.
+            signals = undo.enter_context(Signals())
             # Before anything heavy is loaded: the child inherits none of it.
             if self.options.mode == "trace":
                 janitor = Janitor()
                 undo.callback(janitor.dismiss)
-            command = self._hold_command(undo)
+            command = self._hold_command(undo, signals)
             target = self._watch_target(undo)
             engines = self._attach(undo, command)
-            signals = undo.enter_context(Signals())
             run = self._measure(command, target, engines, signals)
             degraded = self._write(run)
             status = self._finish(command, signals)
@@ -68,17 +70,18 @@ class Session:
         from faultprof.kernel.privileges import require_privileges
         from faultprof.recording.writer import check_writable
 
+        check_directory()
         if self.options.frequency is not None:
             check_frequency(self.options.frequency)
         check_max_stacks(self.options.max_stacks)
         require_privileges()
         check_writable(self.options.output)
 
-    def _hold_command(self, undo: ExitStack) -> Command | None:
+    def _hold_command(self, undo: ExitStack, signals: Signals) -> Command | None:
         if not self.options.command:
             return None
         identity = None if self.options.as_root else self.identity
-        command = Command(self._with_usemem(self.options.command), identity)
+        command = Command(self._with_usemem(self.options.command), identity, signals.before)
         undo.callback(command.abandon)
         return command
 
@@ -129,6 +132,7 @@ class Session:
         """Let the command go, wait for the end, stop the engines."""
         from faultprof.capture.outcome import Run
 
+        signals.raise_pending()
         engines.start()
         if command is not None:
             command.release()

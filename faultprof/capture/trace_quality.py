@@ -38,6 +38,9 @@ def judge_trace(ledger: Ledger, traced: Traced, plan: TracePlan, failed: dict[st
     for name, sentence in _LOSSES.items():
         if traced.stats[name]:
             ledger.degrade(sentence.format(count=f"{traced.stats[name]:,}"))
+    ledger.count("recursion_misses", sum(traced.misses.values()))
+    if traced.misses:
+        ledger.degrade(_missed(traced.misses))
     if traced.stats["in_interrupt"]:
         ledger.info(
             f"{traced.stats['in_interrupt']:,} calls in interrupts were left out: they belong to "
@@ -48,6 +51,14 @@ def judge_trace(ledger: Ledger, traced: Traced, plan: TracePlan, failed: dict[st
     _say_refused(ledger, plan)
     if traced.page_faults is not None:
         _compare_faults(ledger, traced.page_faults, traced.stats)
+
+
+def _missed(misses: dict[str, int]) -> str:
+    worst = sorted(misses, key=misses.__getitem__, reverse=True)[:_SHOWN]
+    return (
+        f"{sum(misses.values()):,} hits were skipped by the kernel, as the program was preempted "
+        f"while it ran, most at {', '.join(worst)} (--attach kprobe is not preempted)"
+    )
 
 
 def _say_refused(ledger: Ledger, plan: TracePlan) -> None:

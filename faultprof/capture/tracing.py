@@ -88,6 +88,7 @@ class Traced:
         nodes: totals by path; a path is the numbers of its functions, root first.
         stats: the program's counters, by the names in ``_STATS``.
         open_frames: calls that had not returned when the recording ended.
+        misses: hits that the kernel skipped, by function.
         page_faults: what the kernel counted by itself (PERF_COUNT_SW_PAGE_FAULTS); None when
             every task was recorded.
     """
@@ -95,6 +96,7 @@ class Traced:
     nodes: dict[tuple[int, ...], NodeTotals]
     stats: dict[str, int]
     open_frames: int
+    misses: dict[str, int]
     page_faults: int | None
 
 
@@ -142,18 +144,28 @@ class Tracer:
     def stop(self) -> Traced:
         """Detach the probes and return what they counted."""
         lost_tasks = self.scope.stop(self._program)
-        faults = self._faults.read()
+        faults, misses = self._faults.read(), self._probes.misses()
         self._probes.close()
         stats = self.counters()
         nodes = self._read_nodes()
         totals = {node: self._read_totals(node) for node in nodes}
         open_frames = _close_open_frames(totals, self._read_open_frames())
         stats["lost_tasks"] = lost_tasks
-        return Traced(_by_path(nodes, totals), stats, open_frames, faults.value if faults else None)
+        return Traced(
+            _by_path(nodes, totals),
+            stats,
+            open_frames,
+            misses,
+            faults.value if faults else None,
+        )
 
     def counters(self) -> dict[str, int]:
         """Return the program's counters as they are now."""
         return dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
+
+    def misses(self) -> dict[str, int]:
+        """Return how many hits the kernel has skipped so far, by function."""
+        return self._probes.misses()
 
     def calls(self) -> dict[str, int]:
         """Return how often each function has been called so far, over all paths."""

@@ -25,6 +25,8 @@ _WATCHED = ENDING | {signal.SIGCHLD}
 # included (SI_KERNEL); anything else was meant for us alone and is passed on.
 _FROM_KERNEL = 128
 
+_MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of linux/threads.h
+
 # A watched process sends us no signal at its end.
 _POLL_SECONDS = 0.1
 
@@ -41,8 +43,11 @@ class End(Enum):
 class Signals:
     """Blocks the watched signals while it is open, so that they can be waited for."""
 
+    before: set[int]
+    """The signals that were blocked before; what a child process has to go back to."""
+
     def __enter__(self) -> Self:
-        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        self.before = {int(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)}
         return self
 
     def __exit__(
@@ -54,7 +59,13 @@ class Signals:
         # What came after the end was decided has had its answer.
         while signal.sigtimedwait(_WATCHED, 0) is not None:
             pass
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
+
+    def raise_pending(self) -> None:
+        """End here, with the status of a signal that came while nothing was recorded yet."""
+        while (info := self.next(0)) is not None:
+            if info.si_signo in ENDING:
+                raise SystemExit(128 + info.si_signo)
 
     def next(self, timeout: float) -> signal.struct_siginfo | None:
         """Return the next watched signal within ``timeout`` seconds, or None."""
@@ -70,6 +81,8 @@ class Target:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        if not 0 < pid <= _MOST_PIDS:
+            raise no_such_process(pid)
         try:
             self._fd = os.pidfd_open(pid)
         except ProcessLookupError as error:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from faultprof import __version__
-from faultprof.errors import ExitCode, FaultprofError
+from faultprof.errors import ExitCode, FaultprofError, unsupported
 
 app = typer.Typer(
     name="faultprof",
@@ -72,9 +73,12 @@ def _add(function: Callable[..., None], **settings: Any) -> None:
 
 def main() -> None:
     """Run the command line; every way of failing ends here."""
-    _mount()
+    _open_missing_streams()
     try:
-        sys.exit(app(prog_name="faultprof", standalone_mode=False))
+        _mount()
+        status = app(prog_name="faultprof", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(status)
     except FaultprofError as error:
         _print_error(error)
         sys.exit(error.exit_code)
@@ -83,10 +87,35 @@ def main() -> None:
         sys.exit(ExitCode.USAGE)
     except BrokenPipeError:
         # The reader (head, less) has gone; nothing more can be said to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(128 + 13)
     except KeyboardInterrupt:
         sys.exit(128 + 2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        _drop_output()
+        _print_error(unsupported(f"cannot write the output: {error.strerror}", "free some space"))
+        sys.exit(ExitCode.UNSUPPORTED)
+
+
+def _open_missing_streams() -> None:
+    """Open /dev/null for standard streams that are closed, as in some daemons' jobs.
+
+    Else the next file or pipe would take their number, and be written to as output.
+    """
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(fd, "w" if fd else "r", closefd=False))
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere: it must not fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _as_ours(error: Any) -> FaultprofError:

@@ -31,6 +31,7 @@ from faultprof.recording.table import nodes_table, with_traces
 from faultprof.recording.traced import TracedPath, nodes_from_traced
 
 OLD_SUFFIX = ".old"
+_MAGIC = b"PAR1"  # the first bytes of a Parquet file
 _TRIAL_BYTES = 64 * 1024  # a usual recording is smaller
 _ROWS_PER_GROUP = 256 * 1024  # bounds what a reader holds besides the rows themselves
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -87,7 +88,7 @@ def check_writable(path: Path) -> None:
         FaultprofError: as :func:`write_recording`.
     """
     with _failures(path), _directory(path) as directory:
-        _refuse_directory(directory, path.name)
+        _refuse_other_things(directory, path.name)
         file, name = _create(directory, path.name)
         try:
             _write(file, bytes(_TRIAL_BYTES))
@@ -146,14 +147,29 @@ def _directory(path: Path) -> Iterator[int]:
         os.close(directory)
 
 
-def _refuse_directory(directory: int, name: str) -> None:
+def _refuse_other_things(directory: int, name: str) -> None:
+    """Refuse to replace what is there if it is no recording: a device, a pipe, another file.
+
+    An empty file and a symlink may be replaced; the link, and never what it points to.
+    """
     try:
         # "" and ".." are what is left of paths such as "/" and "dir/..".
-        mode = os.stat(name or ".", dir_fd=directory, follow_symlinks=False).st_mode
+        status = os.stat(name or ".", dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if stat.S_ISLNK(status.st_mode):
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise FileExistsError(errno.EEXIST, "it is no regular file")
+    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    try:
+        head = os.read(file, len(_MAGIC))
+    finally:
+        os.close(file)
+    if head not in (b"", _MAGIC):
+        raise FileExistsError(errno.EEXIST, "it is another file, no recording")
 
 
 def _create(directory: int, final: str) -> tuple[int, str | None]:
@@ -181,7 +197,7 @@ def _replace(
     keep_old: bool,
 ) -> None:
     """Put a file with ``content`` at ``final`` in one step, or leave everything as it was."""
-    _refuse_directory(directory, final)
+    _refuse_other_things(directory, final)
     file, name = _create(directory, final)
     try:
         _write(file, content)

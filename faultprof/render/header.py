@@ -114,7 +114,7 @@ def runs_text(metadata: Metadata) -> str:
 
 def _verdict(metadata: Metadata) -> str:
     ledger = metadata.ledger
-    return ledger.verdict if ledger.degraded else f"{ledger.verdict}: nothing was lost"
+    return ledger.verdict if ledger.degraded else f"{ledger.verdict}: nothing known to be lost"
 
 
 def _counters(metadata: Metadata) -> str:

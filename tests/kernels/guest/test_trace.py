@@ -85,8 +85,10 @@ def traced(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Shell]]:
     shell.close()
     result = tracer.stop()
     tracer.close()
-    for loss in ("unmatched_returns", "missed_returns", "too_deep", "tasks_full", "nodes_full"):
+    for loss in ("too_deep", "tasks_full", "nodes_full"):
         assert counters[loss] == 0, (loss, counters)
+    if not result.misses:
+        assert (counters["unmatched_returns"], counters["missed_returns"]) == (0, 0)
     _assert_inclusive_is_self_plus_children(result.nodes)
 
 
@@ -110,6 +112,12 @@ def _growth(
         counts.append(tracer.calls())
     first, second, third = counts
     return {name: (third[name] - second[name]) - (second[name] - first[name]) for name in third}
+
+
+def _assert_growth(traced: tuple[Any, Shell], found: int, more: int, function: str) -> None:
+    """Demand ``more`` calls, less those that the kernel is known to have skipped."""
+    skipped = traced[0].misses().get(function, 0)
+    assert more - skipped <= found <= more + skipped, (function, found, more, skipped)
 
 
 @pytest.fixture
@@ -138,10 +146,10 @@ def test_anonymous_faults(
 ) -> None:
     growth = _growth(traced, lambda pages: f"{touch} anon {tasks} {pages}", FEW, MANY)
     more = factor * (MANY - FEW)
-    assert growth["do_anonymous_page"] == more
-    if tasks in ("1", "t4"):
-        # A forked child that is preempted may fault once more: the kernel then writes to the
-        # child's rseq area (glibc registers one), whose page it still shares with its parent.
+    _assert_growth(traced, growth["do_anonymous_page"], more, "do_anonymous_page")
+    if tasks == "1":
+        # A thread or child that is preempted may fault once more or less: the kernel then writes
+        # to its rseq area (glibc registers one), before or in the place of the task itself.
         assert growth["handle_mm_fault"] == more
     assert growth["do_fault"] == 0
     assert growth["do_read_fault"] == 0
