@@ -72,7 +72,10 @@ def refuse_irregular(path: Path) -> None:
 @contextlib.contextmanager
 def parquet_file(path: Path, dictionaries: Sequence[str] = ()) -> Iterator[Any]:
     """Open a ``pyarrow.parquet.ParquetFile``, ``dictionaries`` naming columns to keep encoded."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with path.open("rb") as source:
+    # No file of Python's: Arrow's threads would hold on to its buffers, and one that lets go of
+    # its last while the interpreter ends brings the process down.
+    with pa.OSFile(os.fsencode(path)) as source:
         yield pq.ParquetFile(source, read_dictionary=dictionaries, page_checksum_verification=True)

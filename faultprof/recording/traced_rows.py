@@ -34,7 +34,7 @@ def read_traces(path: Path, file: Any, rows: Rows) -> dict[int, tuple[TracedNode
     if not segments:
         return {}
     _check_columns(path, file.schema_arrow)
-    table = file.read(columns=[column.name for column in TRACE_COLUMNS], use_threads=False)
+    table = file.read(columns=[column.name for column in TRACE_COLUMNS])
     table.validate(full=True)
     nodes: dict[int, list[TracedNode]] = {}
     for segment in segments:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultprof.kernel.cache import (
@@ -158,6 +158,7 @@ def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 ARRAYS = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5), max_size=4)
 
 
+@settings(deadline=None)
 @given(ARRAYS, st.data())
 def test_packing_and_every_single_change_to_it(
     values: list[list[int]], data: st.DataObject
@@ -176,6 +177,7 @@ def test_packing_and_every_single_change_to_it(
     assert unpack(None, dtypes) is None
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1)
 )

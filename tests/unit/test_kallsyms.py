@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultprof.errors import ExitCode, FaultprofError
@@ -98,6 +98,7 @@ def test_fold(name: str, prefix: str, function: str, suffix: str) -> None:
     assert folded.variant == prefix + suffix
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_fold_loses_nothing(name: str) -> None:
     assert "".join(fold(name)) == name
@@ -257,6 +258,7 @@ def plain_lookup(lines: list[Line], address: int) -> str | None:
     return best[2] if address < min(end, (1 << 64) - 1) else None
 
 
+@settings(deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=12), st.lists(ADDRESSES, max_size=12))
 def test_lookup_agrees_with_a_plain_one(lines: list[Line], addresses: list[int]) -> None:
     text = "".join(

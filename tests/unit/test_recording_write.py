@@ -125,22 +125,22 @@ def test_unusable_paths_are_named_with_a_remedy(
 @pytest.mark.parametrize("do", [check_writable, write])
 def test_no_room_is_said_and_leaves_nothing(do: Callable[[Path], None], tmp_path: Path) -> None:
     former = tmp_path / "x.fprof"
-    former.write_text("former")
+    former.write_text("PAR1 former")
     with pytest.raises(FaultprofError) as caught:
         do(tmp_path / "x.fprof")
     assert caught.value.exit_code == ExitCode.UNSUPPORTED
     assert "free some space" in caught.value.hint
     assert names(tmp_path) == ["x.fprof"]
-    assert former.read_text() == "former"
+    assert former.read_text() == "PAR1 former"
 
 
 @pytest.mark.usefixtures("either_way")
 def test_an_old_name_that_is_a_directory_changes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "x.fprof").write_text("former")
+    (tmp_path / "x.fprof").write_text("PAR1 former")
     (tmp_path / "x.fprof.old").mkdir()
     with pytest.raises(FaultprofError):
         write_recording(tmp_path / "x.fprof", session_metadata(), SESSION, keep_old=True)
-    assert (tmp_path / "x.fprof").read_text() == "former"
+    assert (tmp_path / "x.fprof").read_text() == "PAR1 former"
     assert names(tmp_path) == ["x.fprof", "x.fprof.old"]
 
 
@@ -148,9 +148,9 @@ def test_an_old_name_that_is_a_directory_changes_nothing(tmp_path: Path) -> None
 def test_the_early_check_leaves_no_trace(tmp_path: Path) -> None:
     check_writable(tmp_path / "x.fprof")
     assert names(tmp_path) == []
-    (tmp_path / "x.fprof").write_text("former")
+    (tmp_path / "x.fprof").write_text("PAR1 former")
     check_writable(tmp_path / "x.fprof")
-    assert (tmp_path / "x.fprof").read_text() == "former"
+    assert (tmp_path / "x.fprof").read_text() == "PAR1 former"
 
 
 def test_a_relative_name_goes_to_the_current_directory(

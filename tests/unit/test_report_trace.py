@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -116,7 +117,7 @@ def test_no_figures_per_fault_without_faults(directory: Path) -> None:
 def test_a_trace_that_does_not_add_up_is_refused(directory: Path) -> None:
     table = pq.read_table(directory / "faultprof.fprof")
     place = table.column_names.index("self_ns")
-    more = pq.pa.array([ns and ns + 1 for ns in table["self_ns"].to_pylist()], "int64")
+    more = pa.array([ns and ns + 1 for ns in table["self_ns"].to_pylist()], "int64")
     pq.write_table(table.set_column(place, "self_ns", more), directory / "bad.fprof")
     result = report(directory, "bad.fprof")
     assert result.returncode == 4

@@ -139,18 +139,12 @@ def file() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("huge_pages", ["never"], indirect=True)
-@pytest.mark.parametrize(("tasks", "factor"), [("1", 1), ("t4", 4), ("p2", 2), ("f3", 3)])
 @pytest.mark.usefixtures("huge_pages")
-def test_anonymous_faults(
-    traced: tuple[Any, Shell], touch: Path, tasks: str, factor: int, kernel: str
-) -> None:
-    growth = _growth(traced, lambda pages: f"{touch} anon {tasks} {pages}", FEW, MANY)
-    more = factor * (MANY - FEW)
+def test_anonymous_faults(traced: tuple[Any, Shell], touch: Path) -> None:
+    growth = _growth(traced, lambda pages: f"{touch} anon 1 {pages}", FEW, MANY)
+    more = MANY - FEW
     _assert_growth(traced, growth["do_anonymous_page"], more, "do_anonymous_page")
-    if tasks == "1":
-        # A thread or child that is preempted may fault once more or less: the kernel then writes
-        # to its rseq area (glibc registers one), before or in the place of the task itself.
-        assert growth["handle_mm_fault"] == more
+    _assert_growth(traced, growth["handle_mm_fault"], more, "handle_mm_fault")
     assert growth["do_fault"] == 0
     assert growth["do_read_fault"] == 0
 
@@ -163,7 +157,9 @@ def test_file_faults(traced: tuple[Any, Shell], touch: Path, file: Path, what: s
 
     growth = _growth(traced, command, FEW, MANY)
     for function in ONCE_A_PAGE[what]:
-        assert growth[function] == MANY - FEW, function
+        # A function told by a condition misses what its host's programs miss.
+        host = "do_fault" if function in ("do_read_fault", "do_cow_fault") else function
+        _assert_growth(traced, growth[function], MANY - FEW, host)
     others = {"do_read_fault", "do_cow_fault", "do_shared_fault"} - set(ONCE_A_PAGE[what])
     assert {growth[other] for other in others} == {0}
 
@@ -173,7 +169,7 @@ def test_file_faults(traced: tuple[Any, Shell], touch: Path, file: Path, what: s
 def test_huge_faults(traced: tuple[Any, Shell], touch: Path, kernel: str) -> None:
     growth = _growth(traced, lambda pages: f"{touch} huge 1 {pages}", FEW_HUGE, MANY_HUGE)
     more = MANY_HUGE - FEW_HUGE
-    assert growth["do_huge_pmd_anonymous_page"] == more
+    _assert_growth(traced, growth["do_huge_pmd_anonymous_page"], more, "do_huge_pmd_anonymous_page")
     # Debian boots with init_on_alloc=1: newer kernels then leave the clearing to the allocator.
     assert growth["folio_zero_user"] == (0 if kernel == "7.3" else more)
 
