@@ -4,7 +4,7 @@
  *
  * Values 0 to 3 have a bucket each. A larger one with its highest bit at position e (e >= 2) is in
  * bucket (e - 1) * 4 + the two bits below the highest. The last bucket takes all from 2^37 ns
- * (137 s) on. faultprof/analysis/histogram.py knows the same rule.
+ * (137 s) on. faultprof/recording/histogram.py knows the same rule.
  */
 #ifndef FAULTPROF_HISTOGRAM_H
 #define FAULTPROF_HISTOGRAM_H

@@ -110,7 +110,7 @@ def _traced_paths(options: RecordOptions, captured: Captured, ledger: Ledger) ->
         TracedPath(
             comm,
             tuple(frames[number] for number in path),
-            *totals,
+            *(totals if options.off_cpu else totals._replace(offcpu_ns=None)),
             timed=plan.functions[path[-1]].timed,
         )
         for path, totals in traced.nodes.items()
@@ -121,8 +121,11 @@ def _functions(plan: TracePlan | None) -> dict[str, Any]:
     """Return what each function of the plan is on this kernel, and how it was probed."""
     if plan is None:
         return {}
-    found = {one.name: {**one.resolved.to_json(), "method": one.method} for one in plan.functions}
-    refused = {one.name: {**one.to_json(), "method": None} for one in plan.refused}
+    found = {
+        one.name: {**one.resolved.to_json(), "method": one.method, "traced": True}
+        for one in plan.functions
+    }
+    refused = {one.name: {**one.to_json(), "method": None, "traced": False} for one in plan.refused}
     return found | refused
 
 

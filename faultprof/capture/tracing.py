@@ -76,7 +76,7 @@ class NodeTotals(NamedTuple):
     self_ns: int
     min_ns: int
     max_ns: int
-    offcpu_ns: int
+    offcpu_ns: int | None
     histogram: tuple[int, ...]
 
 
@@ -269,7 +269,7 @@ def _added_up(parts: list[NodeTotals]) -> NodeTotals:
         self_ns=sum(part.self_ns for part in parts),
         min_ns=min((part.min_ns for part in called), default=0),
         max_ns=max((part.max_ns for part in called), default=0),
-        offcpu_ns=sum(part.offcpu_ns for part in parts),
+        offcpu_ns=sum(part.offcpu_ns or 0 for part in parts),
         histogram=tuple(map(sum, zip(*(part.histogram for part in parts), strict=True)))
         or (0,) * HISTOGRAM_BUCKETS,
     )

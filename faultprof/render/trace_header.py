@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Literal
 
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import FAULT, TraceTree
@@ -23,6 +24,7 @@ _COLUMNS = (
     "incl.: inclusive time; avg to max: of single calls, p50 and p99 within 25%; off-CPU: the part "
     "of the inclusive time not running; -: not known; no branch: the only callee shown"
 )
+_RATIO = "; /caller: calls for one call of the caller, mean only"
 
 
 def trace_header_lines(
@@ -31,7 +33,7 @@ def trace_header_lines(
     selection: Selection,
     terminal: Terminal,
     *,
-    columns: bool = True,
+    columns: Literal["tree", "flat"] | None = None,
 ) -> Iterator[str]:
     """Yield the header.
 
@@ -40,7 +42,7 @@ def trace_header_lines(
         tree: the chosen tree, not cut.
         selection: how it was chosen.
         terminal: what the output can show.
-        columns: whether what follows are columns of percentages and times.
+        columns: which columns of percentages and times follow; None for others.
     """
     metadata = recording.metadata
     calls = sum(node.calls for nodes in recording.traced.values() for node in nodes)
@@ -50,14 +52,15 @@ def trace_header_lines(
     measured.append(("calls", f"{calls:,} in {runs_text(metadata)}"))
     for key, text in entries(metadata, measured):
         yield from entry(key, text, terminal)
-    if not columns:
+    if columns is None:
         return
     yield from entry("percent", _percent_of(tree, selection, terminal), terminal)
     if selection.per_fault:
         text = f"calls, total and self time are divided by the {tree.faults:,} calls of {FAULT}"
         yield from entry("per fault", text, terminal)
     if len(tree):
-        yield from entry("columns", _COLUMNS, terminal)
+        ratio = _RATIO if columns == "tree" and selection.wide else ""
+        yield from entry("columns", _COLUMNS + ratio, terminal)
 
 
 def _mode(metadata: Metadata) -> str:

@@ -50,7 +50,7 @@ def histogram_lines(
         raise no_trace(recording)
     tree = selection.trace_tree(recording)
     calls = _calls(tree, function)
-    yield from trace_header_lines(recording, tree, selection, terminal, columns=False)
+    yield from trace_header_lines(recording, tree, selection, terminal)
     for key, text in _about(tree, function, calls, selection, terminal.glyphs):
         yield from entry(key, text, terminal)
     yield "#"

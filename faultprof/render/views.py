@@ -104,7 +104,7 @@ def _trace_tree_view(
     shown = selection.cut(tree).largest_first()
     many = sum(node.parent < 0 for node in tree.nodes) > 1
     top = "all traced calls" if many and selection.root is None else None
-    yield from trace_header_lines(recording, tree, selection, terminal)
+    yield from trace_header_lines(recording, tree, selection, terminal, columns="tree")
     yield "#"
     yield from trace_tree_lines(shown, selection, terminal, top=top)
     if shown.hidden:
@@ -118,7 +118,7 @@ def _trace_flat_view(
     tree = selection.trace_tree(recording)
     functions = tree.functions()
     shown = [one for one in functions if selection.shows(tree, one.calls)]
-    yield from trace_header_lines(recording, tree, selection, terminal)
+    yield from trace_header_lines(recording, tree, selection, terminal, columns="flat")
     yield "#"
     yield from trace_flat_lines(shown, tree, selection, terminal)
     if len(shown) < len(functions):

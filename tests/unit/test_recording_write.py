@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -36,13 +37,15 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY | os.O_RDONLY)
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def small_files() -> Iterator[None]:
-    """Let no file of this process grow beyond 1000 bytes."""
+    """Let no file grow beyond 1000 bytes, and that only here: pytest's own output may be one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.usefixtures("either_way")
@@ -121,12 +124,12 @@ def test_unusable_paths_are_named_with_a_remedy(
     assert names(tmp_path) == before
 
 
-@pytest.mark.usefixtures("either_way", "small_files")
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("do", [check_writable, write])
 def test_no_room_is_said_and_leaves_nothing(do: Callable[[Path], None], tmp_path: Path) -> None:
     former = tmp_path / "x.fprof"
     former.write_text("PAR1 former")
-    with pytest.raises(FaultprofError) as caught:
+    with small_files(), pytest.raises(FaultprofError) as caught:
         do(tmp_path / "x.fprof")
     assert caught.value.exit_code == ExitCode.UNSUPPORTED
     assert "free some space" in caught.value.hint
