@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import secrets
+import signal
 import sys
 from dataclasses import dataclass
 from random import Random
@@ -54,6 +55,8 @@ class Result:
 def main() -> int:
     """Measure and print; return the exit status: 1 when a subject had to be left out."""
     options = _parse()
+    # So that temporary files go, and the kernel's settings come back, when we are ended too.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     chosen = [SUBJECTS[name] for name in options.only or SUBJECTS]
     possible = [subject for subject in chosen if os.geteuid() == 0 or not subject.needs_root]
     machine = {**this.describe(), "load": this.load(), "seed": options.seed}
