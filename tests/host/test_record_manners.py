@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import signal
@@ -165,11 +166,12 @@ def test_a_running_process_and_its_children(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_watched_process_ends_the_recording(tmp_path: Path) -> None:
-    before = _programs()
     with subprocess.Popen(["sleep", "100"]) as target:
         arguments = ["record", "-p", str(target.pid), "-o", tmp_path / "x.fprof"]
         with subprocess.Popen([*FAULTPROF, *map(str, arguments)]) as process:
-            _wait_until(lambda: _programs() != before)
+            # One event for the target's clock, then one for each CPU's timer.
+            _wait_until(lambda: _events(process.pid) > len(os.sched_getaffinity(0)))
+            time.sleep(0.5)
             target.kill()
             assert process.wait(30) == 0
 
@@ -278,6 +280,15 @@ def test_the_command_inherits_no_file_of_ours(tmp_path: Path) -> None:
 
 def test_nothing_is_attached_after_any_of_it() -> None:
     assert not [line for line in _programs() if "name on_sample" in line]
+
+
+def _events(pid: int) -> int:
+    """Return how many perf events a process has open."""
+    count = 0
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            count += "perf_event" in os.readlink(entry)
+    return count
 
 
 def _programs() -> list[str]:
