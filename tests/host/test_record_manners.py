@@ -287,7 +287,7 @@ def _events(pid: int) -> int:
     count = 0
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            count += "perf_event" in os.readlink(entry)
+            count += "perf_event" in str(entry.readlink())
     return count
 
 
