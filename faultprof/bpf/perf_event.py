@@ -15,7 +15,7 @@ import os
 import platform
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 # asm/unistd.h of each architecture.
 _SYSCALL_NUMBER = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "s390x": 331, "riscv64": 241}
@@ -26,6 +26,14 @@ HW_CPU_CYCLES = 0
 SW_CPU_CLOCK = 0
 SW_TASK_CLOCK = 1
 SW_PAGE_FAULTS = 2
+
+Clock = Literal["cycles", "cpu-clock"]
+
+CLOCK_EVENTS: dict[Clock, tuple[int, int]] = {
+    "cycles": (TYPE_HARDWARE, HW_CPU_CYCLES),
+    "cpu-clock": (TYPE_SOFTWARE, SW_CPU_CLOCK),
+}
+"""Type and config of what can drive a sampler, the best first."""
 
 _FORMAT_TOTAL_TIME_ENABLED = 1 << 0
 _FORMAT_TOTAL_TIME_RUNNING = 1 << 1
@@ -87,6 +95,7 @@ class EventSpec:
 
     ``inherit``: children of the task are followed, however deep.
     ``start_on_exec``: the event starts when the task calls exec(2), as perf record does it.
+    ``config1``: what some types look at besides, such as a kprobe's address of a function's name.
     """
 
     type: int
@@ -95,6 +104,7 @@ class EventSpec:
     inherit: bool = False
     start_on_exec: bool = False
     exclude_idle: bool = False
+    config1: int = 0
 
     def _flags(self) -> int:
         flags = _FLAG_DISABLED | _FLAG_EXCLUDE_HV
@@ -117,6 +127,7 @@ class EventSpec:
             sample_freq=self.frequency,
             read_format=_FORMAT_TOTAL_TIME_ENABLED | _FORMAT_TOTAL_TIME_RUNNING,
             flags=self._flags(),
+            config1=self.config1,
         )
 
 

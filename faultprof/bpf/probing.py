@@ -15,18 +15,15 @@ import mmap
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from faultprof.bpf import syscall
 from faultprof.bpf.bcc_package import BccPackage, find_bcc
 from faultprof.bpf.perf_event import (
-    HW_CPU_CYCLES,
-    SW_CPU_CLOCK,
-    TYPE_HARDWARE,
-    TYPE_SOFTWARE,
+    CLOCK_EVENTS,
+    Clock,
     EventSpec,
     PerfEvent,
 )
@@ -37,18 +34,9 @@ from faultprof.kernel.btf_types import BtfTypes
 from faultprof.kernel.files import ROOT, read_int
 from faultprof.kernel.tracefs import TRACEPOINT_GROUPS
 
-if TYPE_CHECKING:
-    from faultprof.bpf.perf_event import _Attr
-
-Clock = Literal["cycles", "cpu-clock"]
-
 # Attachable wherever anything is (FIELD.md, section 1), and hit by each page that is touched.
 TARGET = "handle_mm_fault"
 
-_CLOCK_EVENTS: dict[Clock, tuple[int, int]] = {
-    "cycles": (TYPE_HARDWARE, HW_CPU_CYCLES),
-    "cpu-clock": (TYPE_SOFTWARE, SW_CPU_CLOCK),
-}
 _TRIAL_FREQUENCY = 99
 _CLOCK_PATIENCE_NS = 5_000_000
 _PAGES_TOUCHED = 16
@@ -131,7 +119,7 @@ def try_everything(sysroot: Path = ROOT) -> Attempts:
     return Attempts(
         bpf=_attempt(_load_sampler),
         read_kernel=_attempt(_load_reader),
-        clocks={clock: try_clock(clock) for clock in _CLOCK_EVENTS},
+        clocks={clock: try_clock(clock) for clock in CLOCK_EVENTS},
         kprobe=try_kprobe(sysroot),
         fentry=fentry,
         tracepoints={
@@ -151,7 +139,7 @@ def sampling_clock() -> Clock:
     Raises:
         FaultprofError: neither counts (exit code 3).
     """
-    for clock in _CLOCK_EVENTS:
+    for clock in CLOCK_EVENTS:
         outcome = try_clock(clock)
         if outcome.works:
             return clock
@@ -192,7 +180,7 @@ def _load_reader() -> None:
 
 
 def _count(clock: Clock) -> None:
-    kind, config = _CLOCK_EVENTS[clock]
+    kind, config = CLOCK_EVENTS[clock]
     event = PerfEvent.open(EventSpec(kind, config, _TRIAL_FREQUENCY), pid=0)
     try:
         event.enable()
@@ -204,26 +192,13 @@ def _count(clock: Clock) -> None:
         event.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _KprobeSpec(EventSpec):
-    """A kprobe as a perf event; ``function`` must outlive the call that opens it."""
-
-    function: ctypes.c_char_p = field(default_factory=ctypes.c_char_p)
-
-    def attr(self) -> _Attr:
-        """Return the kernel's structure, with the function's name where it is looked for."""
-        attr = EventSpec.attr(self)
-        attr.config1 = ctypes.cast(self.function, ctypes.c_void_p).value or 0
-        return attr
-
-
 def _hit_kprobe(sysroot: Path) -> None:
     kind = read_int(sysroot / "sys/bus/event_source/devices/kprobe/type")
     if kind is None:
         raise _UnusableError("this kernel has no kprobe events")
-    name = ctypes.c_char_p(TARGET.encode())
+    name = ctypes.create_string_buffer(TARGET.encode())  # must outlive the call that opens it
     with syscall.loaded(ProgramType.KPROBE, _COUNTED) as program:
-        event = PerfEvent.open(_KprobeSpec(kind, 0, function=name), pid=0)
+        event = PerfEvent.open(EventSpec(kind, 0, config1=ctypes.addressof(name)), pid=0)
         try:
             event.set_program(program)
             event.enable()

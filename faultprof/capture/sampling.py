@@ -11,15 +11,13 @@ import resource
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from faultprof.bpf.perf_event import (
     ALL_TASKS,
-    HW_CPU_CYCLES,
-    SW_CPU_CLOCK,
+    CLOCK_EVENTS,
     SW_TASK_CLOCK,
-    TYPE_HARDWARE,
-    TYPE_SOFTWARE,
+    Clock,
     EventSpec,
     PerfEvent,
 )
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Clock = Literal["cycles", "cpu-clock"]
-
 KERNEL_DEPTH = 127
 USER_DEPTH = 32
 
@@ -42,10 +38,6 @@ _MOST_STACKS = 1 << 20
 # enum stat of the program.
 _STATS = ("runs", "no_kernel_stack", "truncated", "map_full", "map_busy", "keys")
 
-_EVENT_OF_CLOCK = {
-    "cycles": (TYPE_HARDWARE, HW_CPU_CYCLES),
-    "cpu-clock": (TYPE_SOFTWARE, SW_CPU_CLOCK),
-}
 _RATE_LIMIT = Path("/proc/sys/kernel/perf_event_max_sample_rate")
 
 
@@ -178,7 +170,7 @@ class Sampler:
             self._program.attach_raw_tracepoint(tracepoint, "on_fault")
 
     def _open_timer(self, cpu: int, function: int) -> None:
-        kind, config = _EVENT_OF_CLOCK[self._options.clock]
+        kind, config = CLOCK_EVENTS[self._options.clock]
         spec = EventSpec(kind, config, self._options.frequency, exclude_idle=True)
         try:
             timer = PerfEvent.open(spec, pid=ALL_TASKS, cpu=cpu)
