@@ -23,8 +23,8 @@ from faultprof.capture.trace_plan import TracePlan, make_plan, missing_hosts
 from faultprof.capture.tracing import Traced, Tracer
 from faultprof.capture.user_files import UserFiles
 from faultprof.errors import FaultprofError, unsupported
-from faultprof.kernel.btf_types import BtfTypes
 from faultprof.kernel.build_id import kernel_build_id
+from faultprof.kernel.conditions import Types
 from faultprof.kernel.debuginfo import find_debuginfo
 from faultprof.kernel.kallsyms import Kallsyms
 from faultprof.kernel.resolve import resolve
@@ -65,7 +65,8 @@ class Engines:
     """
 
     def __init__(self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> None:
-        self._plan = trace_plan(options, owner) if options.mode == "trace" else None
+        view = KernelView.read(owner=owner) if options.mode == "trace" else None
+        self._plan = trace_plan(options, view) if view is not None else None
         self._sampling = _sampling(options, traced=self._plan is not None)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
@@ -74,10 +75,9 @@ class Engines:
                 self._user_files = undo.enter_context(
                     closing(UserFiles(scope.pid, options.command))
                 )
-            if self._plan is not None:
-                self._tracer = undo.enter_context(
-                    closing(Tracer(scope, self._plan, _types(), off_cpu=options.off_cpu))
-                )
+            if view is not None and self._plan is not None:
+                tracer = Tracer(scope, self._plan, _types(view), off_cpu=options.off_cpu)
+                self._tracer = undo.enter_context(closing(tracer))
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
             self._undo = undo.pop_all()
 
@@ -141,9 +141,8 @@ def _wants_labels(options: RecordOptions) -> bool:
     return possible and find_debuginfo(kernel_build_id()).path is None
 
 
-def trace_plan(options: RecordOptions, owner: tuple[int, int] | None) -> TracePlan:
-    """Return which functions are traced and how."""
-    view = KernelView.read(owner=owner)
+def trace_plan(options: RecordOptions, view: KernelView) -> TracePlan:
+    """Return which functions are traced on the kernel of ``view``, and how."""
     wanted = resolve(choose(options.presets, options.functions, view), view)
     traceable = require_traceable(wanted, view, named=options.functions)
     hosts = resolve(choose((), missing_hosts(traceable.traced), view), view)
@@ -157,10 +156,9 @@ def trace_plan(options: RecordOptions, owner: tuple[int, int] | None) -> TracePl
     return plan
 
 
-def _types() -> BtfTypes:
-    types = BtfTypes.read()
-    if types is None:
+def _types(view: KernelView) -> Types:
+    if view.types is None:
         raise unsupported(
             "tracing needs the kernel's BTF (/sys/kernel/btf/vmlinux)", "record with --mode sample"
         )
-    return types
+    return view.types

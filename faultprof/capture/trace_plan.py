@@ -37,14 +37,6 @@ _HOST_OF = {
     Kind.ANONYMOUS: What.FAULT_OUTCOME,
 }
 
-_KNOB_OF = {
-    Kind.READ_FAULT: "READ_FAULT",
-    Kind.COW_FAULT: "COW_FAULT",
-    Kind.SHARED_FAULT: "SHARED_FAULT",
-    Kind.SINGLE_PAGE: "SINGLE_PAGE",
-    Kind.ANONYMOUS: "ANONYMOUS",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class TracedFunction:
@@ -91,13 +83,16 @@ class TracePlan:
         return {one.method or "kprobe" for one in self.functions if one.points}
 
     def knobs(self) -> dict[str, int]:
-        """Return the knobs that say which number stands for which conditional function."""
+        """Return the knobs that say which number stands for which conditional function.
+
+        They are called as the members of ``Kind``.
+        """
         count = len(self.functions)
-        knobs = {"FUNCTIONS": count, **dict.fromkeys(_KNOB_OF.values(), count)}
+        knobs = {"FUNCTIONS": count, **dict.fromkeys((kind.name for kind in Kind), count)}
         for function in self.functions:
             condition = function.resolved.condition
             if condition is not None:
-                knobs[_KNOB_OF[condition.kind]] = function.number
+                knobs[condition.kind.name] = function.number
         return knobs
 
 

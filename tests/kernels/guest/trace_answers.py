@@ -75,14 +75,14 @@ def traced(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Shell]]:
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.scope import Scope
     from faultprof.capture.tracing import Tracer
-    from faultprof.kernel.btf_types import BtfTypes
+    from faultprof.kernel.view import KernelView
 
-    types = BtfTypes.read()
-    assert types is not None
+    view = KernelView.read()
+    assert view.types is not None
     options = RecordOptions(Path("unused"), presets=("all",), attach=request.param)
-    plan = trace_plan(options, None)
+    plan = trace_plan(options, view)
     shell = Shell()
-    tracer = Tracer(Scope(shell.process.pid), plan, types)
+    tracer = Tracer(Scope(shell.process.pid), plan, view.types)
     assert not tracer.failed
     tracer.start()
     yield tracer, shell
