@@ -199,7 +199,29 @@ def weigh(recording: Recording, selection: Selection, measure: Measure) -> Weigh
         return _of_samples(selection.tree(recording))
     if not recording.has_trace:
         raise no_trace(recording)
-    return _of_trace(selection.trace_tree(recording), measure)
+    tree = selection.trace_tree(recording)
+    _check_offcpu(measure, [node.calls.offcpu_ns for node in tree.nodes])
+    return _of_trace(tree, measure)
+
+
+def weigh_by_comm(
+    recording: Recording, selection: Selection, measure: Measure
+) -> list[tuple[str, WeightTree]]:
+    """Return the shown tree of each task name; tasks without the root are left out.
+
+    Raises:
+        FaultprofError: as :func:`weigh`.
+    """
+    if measure is Measure.SAMPLES:
+        sampled = selection.trees_by_comm(recording)
+        return [(comm, _of_samples(selection.cut(tree))) for comm, tree in sampled]
+    if not recording.has_trace:
+        raise no_trace(recording)
+    traced = [
+        (comm, selection.cut(tree)) for comm, tree in selection.trace_trees_by_comm(recording)
+    ]
+    _check_offcpu(measure, [node.calls.offcpu_ns for _, tree in traced for node in tree.nodes])
+    return [(comm, _of_trace(tree, measure)) for comm, tree in traced]
 
 
 def _of_samples(tree: CallTree) -> WeightTree:
@@ -239,15 +261,18 @@ def _weights(tree: TraceTree, measure: Measure) -> list[int]:
     if measure is Measure.CALLS:
         return _summed(tree, [node.calls.begun for node in nodes])
     known = [node.calls.offcpu_ns for node in nodes]
-    if nodes and all(one is None for one in known):
+    # Of a caller whose return was not seen only what it called is known.
+    below = _summed(tree, [0] * len(nodes), known)
+    return [max(one or 0, least) for one, least in zip(known, below, strict=True)]
+
+
+def _check_offcpu(measure: Measure, known: Sequence[int | None]) -> None:
+    if measure is Measure.OFFCPU and known and all(one is None for one in known):
         raise FaultprofError(
             "this recording does not say when tasks did not run",
             "leave out --by offcpu",
             ExitCode.USAGE,
         )
-    # Of a caller whose return was not seen only what it called is known.
-    below = _summed(tree, [0] * len(nodes), known)
-    return [max(one or 0, least) for one, least in zip(known, below, strict=True)]
 
 
 def _summed(

@@ -51,11 +51,12 @@ def _common(
 
 
 def _mount() -> None:
-    from faultprof.cli import compare, doctor, flame, functions, record, report, workload
+    from faultprof.cli import compare, doctor, export, flame, functions, record, report, workload
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
     _add(flame.flame)
+    _add(export.export)
     _add(compare.compare)
     _add(doctor.doctor)
     _add(functions.functions)

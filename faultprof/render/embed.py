@@ -13,6 +13,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from faultprof.render.names import without_addresses
 from faultprof.render.terminal import sanitise
 
 _LONGEST = 300  # characters of a name in a picture; exports have all of them
@@ -22,7 +23,7 @@ _IN_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 def shown(text: str) -> str:
     """Return ``text`` harmless and not too long for a picture, not yet escaped."""
-    text = sanitise(text)
+    text = without_addresses(sanitise(text))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
