@@ -12,7 +12,7 @@ A node's weight is inclusive: its own weight plus its children's, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -344,20 +344,23 @@ def _moved(side: Side, target: Int32, count: int) -> Side:
     )
 
 
+def measure_of(recordings: Iterable[Recording]) -> Measure:
+    """Return what recordings are best compared by: time if all were traced, else samples."""
+    return Measure.TIME if all(one.has_trace for one in recordings) else Measure.SAMPLES
+
+
 def weigh_all(
     recordings: Sequence[Recording], selection: Selection, measure: Measure | None
 ) -> WeightTree:
     """Return the tree of one recording, or of two together, the first before the second.
 
-    By ``None``, of time if all of them were traced, else of samples.
+    By ``None``, as :func:`measure_of` says.
 
     Raises:
         FaultprofError: as :func:`weigh`, when the recordings do not have what is asked for.
     """
-    if measure is None:
-        traced = all(recording.has_trace for recording in recordings)
-        measure = Measure.TIME if traced else Measure.SAMPLES
+    chosen = measure or measure_of(recordings)
     if len(recordings) == 1:
-        return weigh(recordings[0], selection, measure)
-    before, after = (weigh(recording, selection, measure) for recording in recordings)
+        return weigh(recordings[0], selection, chosen)
+    before, after = (weigh(recording, selection, chosen) for recording in recordings)
     return difference(before, after)

@@ -51,11 +51,22 @@ def _common(
 
 
 def _mount() -> None:
-    from faultprof.cli import compare, doctor, export, flame, functions, record, report, workload
+    from faultprof.cli import (
+        compare,
+        doctor,
+        export,
+        flame,
+        functions,
+        plot,
+        record,
+        report,
+        workload,
+    )
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
     _add(flame.flame)
+    _add(plot.plot)
     _add(export.export)
     _add(compare.compare)
     _add(doctor.doctor)
