@@ -57,6 +57,7 @@ def _mount() -> None:
         export,
         flame,
         functions,
+        html,
         plot,
         record,
         report,
@@ -66,6 +67,7 @@ def _mount() -> None:
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
     _add(flame.flame)
+    _add(html.html)
     _add(plot.plot)
     _add(export.export)
     _add(compare.compare)

@@ -23,6 +23,7 @@ from faultprof.analysis.selection import Selection
 from faultprof.analysis.shift import step_of
 from faultprof.analysis.weights import Measure, Side, WeightTree
 from faultprof.recording.frames import INFERRED, INLINED, SYMBOL, UNRESOLVED, USER, Frame
+from faultprof.recording.histogram import bucket_of
 from faultprof.recording.metadata import Metadata
 from faultprof.render.embed import asset, escaped, script_json, shown
 from faultprof.render.flame_layout import CHAR, PAD, ROW, WIDTH, Picture, picture_lines
@@ -79,8 +80,8 @@ def flame_pieces(
         icicle: callers at the top.
         html: a page instead of an SVG.
     """
-    graph = drawable(tree, selection)
-    title = shown(_command(sides[-1].metadata))
+    graph = drawable(tree, selection, MOST_FRAMES)
+    title = shown(command_of(sides[-1].metadata))
     if not html:
         yield '<?xml version="1.0" encoding="UTF-8"?>\n'
         yield from svg_pieces(graph, sides, selection, icicle=icicle, script=True)
@@ -110,7 +111,7 @@ def svg_pieces(
     icicle: bool = False,
     script: bool = False,
     head: bool = True,
-    name: str = "fp",
+    histograms: bool = False,
 ) -> Iterator[str]:
     """Yield the SVG element.
 
@@ -121,10 +122,13 @@ def svg_pieces(
         icicle: likewise.
         script: whether the program and the styles are in it too.
         head: whether to say what is shown; not where a page does.
-        name: what its pattern's ids begin with, different for each in a page.
+        histograms: whether the data have those of traced calls, for a table.
     """
     said = _head(graph, sides, selection) if head else [("note", _WIDTHS[graph.measure])]
-    data = _data(graph, sides, said, icicle, name)
+    data = _data(graph, sides, said, icicle)
+    if histograms:
+        for side, weights in zip(data["sides"], graph.sides, strict=True):
+            side["histograms"] = _histograms(weights)
     picture = Picture(graph, data)
     yield from picture_lines(picture, asset("flame.css") if script else "")
     yield f'<script type="application/json" class="fp-data">{script_json(data)}</script>\n'
@@ -133,9 +137,9 @@ def svg_pieces(
     yield "</svg>\n"
 
 
-def drawable(tree: WeightTree, selection: Selection) -> WeightTree:
-    """Return what is drawn: the largest nodes, the largest first, below a single one."""
-    thin = tree.thinned(MOST_FRAMES).largest_first()
+def drawable(tree: WeightTree, selection: Selection, most: int) -> WeightTree:
+    """Return what is drawn: the ``most`` largest nodes, in order, below a single one."""
+    thin = tree.thinned(most).largest_first()
     if thin.roots == 1 and selection.root and not tree.hidden:
         return thin
     return thin.topped(_TOPS[tree.measure])
@@ -144,7 +148,8 @@ def drawable(tree: WeightTree, selection: Selection) -> WeightTree:
 # What is said around the frames.
 
 
-def _command(metadata: Metadata) -> str:
+def command_of(metadata: Metadata) -> str:
+    """Return the recorded command, or that there was none."""
     return shlex.join(metadata.command) or "a running process, or all"
 
 
@@ -153,7 +158,7 @@ def _head(
 ) -> list[tuple[str, str]]:
     """Return the lines above: (kind, text)."""
     below = f"{selection.root} in " if selection.root else ""
-    said = [("title", below + _command(sides[-1].metadata))]
+    said = [("title", below + command_of(sides[-1].metadata))]
     for side, weights in zip(sides, graph.sides, strict=True):
         kernel = side.metadata.kernel.release
         before = f"{side.label}: " if len(sides) > 1 else ""
@@ -222,7 +227,6 @@ def _data(
     sides: Sequence[FlameSide],
     head: list[tuple[str, str]],
     icicle: bool,
-    name: str,
 ) -> dict[str, Any]:
     """Return what ``assets/flame.js`` works with; the first picture is drawn from the same."""
     used = sorted(set(graph.frame.tolist()))
@@ -234,7 +238,7 @@ def _data(
     ]
     steps = _steps(graph) if len(sides) > 1 else None
     return {
-        "id": name,
+        "id": "fp",
         "geometry": {"row": ROW, "char": CHAR, "pad": PAD, "width": WIDTH},
         "unit": graph.measure.value if not graph.measure.is_time else "ns",
         "is_time": graph.measure.is_time,
@@ -242,6 +246,7 @@ def _data(
         "head": head,
         "foot": _foot(graph),
         "areas": [area.value for area in _AREAS],
+        "colours": [AREA_COLOURS[area] for area in _AREAS],
         "looks": _change_looks() if steps else _area_looks(),
         "names": [_name_data(graph.frames[code]) for code in used],
         "name": [place[code] for code in graph.frame.tolist()],
@@ -308,6 +313,18 @@ def _calls_data(calls: Calls | None) -> list[Any] | None:
         return None
     average = None if calls.avg_ns is None else round(calls.avg_ns, 1)
     return [calls.calls, average, calls.p99_ns, calls.max_ns, calls.offcpu_ns, calls.unfinished]
+
+
+def _histograms(side: Side) -> list[list[int] | None] | None:
+    """Return for each node bucket and calls, bucket and calls, ...; None where there are none."""
+    if side.calls is None:
+        return None
+    return [
+        None
+        if calls is None or not calls.histogram
+        else [one for upper, count in calls.histogram for one in (bucket_of(upper), count)]
+        for calls in side.calls
+    ]
 
 
 def _steps(graph: WeightTree) -> list[int]:

@@ -130,7 +130,7 @@
     return rows;
   }
 
-  global.faultprofFlame = { prepare, boxes, match, named, details, duration, percent, found };
+  global.faultprofFlame = { prepare, boxes, match, named, details, duration, grouped, percent, found };
   if (typeof document === "undefined") return;
 
   const SVG = "http://www.w3.org/2000/svg", HTML = "http://www.w3.org/1999/xhtml";
