@@ -19,6 +19,7 @@ from typing import Any
 from tests.bench import (
     bench_help,
     bench_labels,
+    bench_pictures,
     bench_programs,
     bench_report,
     bench_throughput,
@@ -35,6 +36,7 @@ SUBJECTS = {
         bench_programs,
         bench_wait,
         bench_report,
+        bench_pictures,
         bench_help,
     )
 }
