@@ -154,7 +154,7 @@
     const { row, char, pad } = data.geometry, line = 17;
     const view = { zoomed: 0, icicle: data.icicle, side: data.sides.length - 1, width: 0, found: null, focus: -1 };
     const part = (name) => svg.querySelector(".fp-" + name);
-    const alone = svg === document.documentElement;
+    const alone = svg === document.documentElement || svg.parentNode === document.body;
     const body = part("frames"), chrome = part("chrome"), legend = part("legend");
     const bar = toolbar(), tip = tooltip();
     let shown = [], rects = new Map(), top = 0;

@@ -247,8 +247,8 @@
       th.setAttribute("aria-sort", down ? "descending" : "ascending");
       const key = (tr) => { const cell = tr.cells[column]; return "value" in cell.dataset ? +cell.dataset.value : cell.textContent; };
       const compare = (a, b) => a < b ? -1 : a > b ? 1 : 0;
-      const rows = [...table.tBodies[0].rows].sort((a, b) => compare(key(a), key(b)));
-      table.tBodies[0].append(...(down ? rows.reverse() : rows));
+      const sign = down ? -1 : 1;  // not reversed: equal rows keep their order
+      table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => sign * compare(key(a), key(b))));
     }));
   }
 
