@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -125,12 +124,8 @@ def report(
         per_fault=per_fault,
         wide=wide,
     )
-    lines = _lines(view, read_recording(file), histogram, selection, Terminal.of(sys.stdout))
-    try:
-        write_lines(sys.stdout, lines)
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. What is still buffered must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    terminal = Terminal.of(sys.stdout)
+    write_lines(sys.stdout, _lines(view, read_recording(file), histogram, selection, terminal))
 
 
 def _lines(
