@@ -137,6 +137,11 @@ class Program:
         with translated(f"read {table}"):
             return bytes(array[array.Key(index)])
 
+    def map_id(self, table: str) -> int:
+        """Return the kernel's number of a map."""
+        info = Path(f"/proc/self/fdinfo/{self._bpf[table.encode()].map_fd}").read_text()
+        return int(info.partition("map_id:")[2].split()[0])
+
     def push(self, table: str, value: int) -> None:
         """Put a number into a queue map."""
         queue = self._bpf[table.encode()]

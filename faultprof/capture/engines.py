@@ -78,6 +78,7 @@ class Engines:
             if view is not None and self._plan is not None:
                 tracer = Tracer(scope, self._plan, _types(view), off_cpu=options.off_cpu)
                 self._tracer = undo.enter_context(closing(tracer))
+                scope = tracer.lend_scope()
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
             self._undo = undo.pop_all()
 
