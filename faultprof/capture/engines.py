@@ -2,6 +2,8 @@
 
 Knows: which engines the options ask for and how they are put together.
 Leaves to others: what each engine does, when to start and stop (session).
+
+What only a trace needs is imported where a trace is made: sampling has half a second to start.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import platform
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from faultprof.bpf.probing import sampling_clock
 from faultprof.capture.options import RecordOptions
@@ -19,17 +22,17 @@ from faultprof.capture.sampling import (
     fault_write_bit,
 )
 from faultprof.capture.scope import Scope
-from faultprof.capture.trace_plan import TracePlan, make_plan, missing_hosts
-from faultprof.capture.tracing import Traced, Tracer
 from faultprof.capture.user_files import UserFiles
 from faultprof.errors import FaultprofError, unsupported
 from faultprof.kernel.build_id import kernel_build_id
-from faultprof.kernel.conditions import Types
 from faultprof.kernel.debuginfo import find_debuginfo
 from faultprof.kernel.kallsyms import Kallsyms
-from faultprof.kernel.resolve import resolve
-from faultprof.kernel.selection import choose, require_traceable
-from faultprof.kernel.view import KernelView
+
+if TYPE_CHECKING:
+    from faultprof.capture.trace_plan import TracePlan
+    from faultprof.capture.tracing import Traced, Tracer
+    from faultprof.kernel.conditions import Types
+    from faultprof.kernel.view import KernelView
 
 # Beside a tracer the sampler only checks its shares: at this rate it costs next to nothing.
 CROSS_CHECK_HZ = 99
@@ -59,15 +62,16 @@ class Engines:
         options: what is asked for.
         scope: which tasks are recorded.
         owner: whose cache is used for debuginfo; None for the caller's.
+        trace: whether functions are traced.
 
     Raises:
         FaultprofError: this machine cannot record so (exit code 3).
     """
 
-    def __init__(self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> None:
-        view = KernelView.read(owner=owner) if options.mode == "trace" else None
-        self._plan = trace_plan(options, view) if view is not None else None
-        self._sampling = _sampling(options, traced=self._plan is not None)
+    def __init__(
+        self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None, *, trace: bool
+    ) -> None:
+        self._sampling = _sampling(options, traced=trace)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
         with ExitStack() as undo:
@@ -75,12 +79,21 @@ class Engines:
                 self._user_files = undo.enter_context(
                     closing(UserFiles(scope.pid, options.command))
                 )
-            if view is not None and self._plan is not None:
-                tracer = Tracer(scope, self._plan, _types(view), off_cpu=options.off_cpu)
-                self._tracer = undo.enter_context(closing(tracer))
-                scope = tracer.lend_scope()
+            if trace:
+                self._tracer = undo.enter_context(closing(_tracer(options, scope, owner)))
+                scope = self._tracer.lend_scope()
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
             self._undo = undo.pop_all()
+
+    @property
+    def summary(self) -> str:
+        """What is recorded, for the user's terminal."""
+        if self._tracer is None:
+            return f"sampling at {self._sampling.frequency} Hz"
+        plan = self._tracer.plan
+        count = len(plan.functions) - len(self._tracer.failed)
+        ways = " and ".join(sorted(plan.methods))
+        return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
 
     def start(self) -> None:
         """Start all engines; a held command is recorded from its exec(2) on."""
@@ -94,8 +107,9 @@ class Engines:
         """Stop all engines, detach them, and return what they have."""
         samples = self._sampler.stop()
         self._sampler.close()
-        traced, failed, kallsyms = None, {}, None
+        plan, traced, failed, kallsyms = None, None, {}, None
         if self._tracer is not None:
+            plan = self._tracer.plan
             # Samples have the probes' trampolines among their callers; those go with the probes.
             kallsyms = Kallsyms.read()
             traced, failed = self._tracer.stop(), self._tracer.failed
@@ -106,7 +120,7 @@ class Engines:
             sampling=self._sampling,
             samples=samples,
             user_files=self._user_files,
-            plan=self._plan,
+            plan=plan,
             traced=traced,
             failed=failed,
             kallsyms=kallsyms,
@@ -142,9 +156,23 @@ def _wants_labels(options: RecordOptions) -> bool:
     return possible and find_debuginfo(kernel_build_id()).path is None
 
 
+def _tracer(options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> Tracer:
+    from faultprof.capture.tracing import Tracer
+    from faultprof.kernel.view import KernelView
+
+    view = KernelView.read(owner=owner)
+    return Tracer(scope, trace_plan(options, view), _types(view), off_cpu=options.off_cpu)
+
+
 def trace_plan(options: RecordOptions, view: KernelView) -> TracePlan:
     """Return which functions are traced on the kernel of ``view``, and how."""
-    wanted = resolve(choose(options.presets, options.functions, view), view)
+    from faultprof.capture.trace_plan import make_plan, missing_hosts
+    from faultprof.kernel.catalogue import USUAL
+    from faultprof.kernel.resolve import resolve
+    from faultprof.kernel.selection import choose, require_traceable
+
+    presets = options.presets or (() if options.functions else USUAL)
+    wanted = resolve(choose(presets, options.functions, view), view)
     traceable = require_traceable(wanted, view, named=options.functions)
     hosts = resolve(choose((), missing_hosts(traceable.traced), view), view)
     plan = make_plan([*traceable.traced, *hosts], options.attach)
