@@ -113,7 +113,7 @@ class Attempts:
 
 def try_everything(sysroot: Path = ROOT) -> Attempts:
     """Try all features; ``sysroot`` is only where /sys tells what an attempt must know."""
-    fentry = _attempt(partial(_attach_fentry, sysroot))
+    fentry = try_fentry(sysroot)
     package = find_bcc(sysroot)
     bcc, bcc_fentry = _try_bcc(package, fentry, sysroot)
     return Attempts(
@@ -155,6 +155,11 @@ def try_clock(clock: Clock) -> Attempt:
 def try_kprobe(sysroot: Path = ROOT) -> Attempt:
     """Try to attach a kprobe and to see it hit; they can be switched off while they attach."""
     return _attempt(partial(_hit_kprobe, sysroot))
+
+
+def try_fentry(sysroot: Path = ROOT) -> Attempt:
+    """Try to attach an fentry program."""
+    return _attempt(partial(_attach_fentry, sysroot))
 
 
 def _attempt(action: Callable[[], None]) -> Attempt:

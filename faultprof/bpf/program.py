@@ -131,6 +131,11 @@ class Program:
         """Return one element of an array map."""
         return self._maps[table].read(index)
 
+    def map_id(self, table: str) -> int:
+        """Return the kernel's number of a map."""
+        info = Path(f"/proc/self/fdinfo/{self._bpf[table.encode()].map_fd}").read_text()
+        return int(info.partition("map_id:")[2].split()[0])
+
     def push(self, table: str, value: int) -> None:
         """Put a number into a queue map."""
         self._maps[table].push(value)

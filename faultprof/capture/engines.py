@@ -2,6 +2,8 @@
 
 Knows: which engines the options ask for and how they are put together.
 Leaves to others: what each engine does, when to start and stop (session).
+
+What only a trace needs is imported where a trace is made: sampling has half a second to start.
 """
 
 from __future__ import annotations
@@ -58,14 +60,16 @@ class Engines:
         options: what is asked for.
         scope: which tasks are recorded.
         owner: whose cache is used for debuginfo; None for the caller's.
+        trace: whether functions are traced.
 
     Raises:
         FaultprofError: this machine cannot record so (exit code 3).
     """
 
-    def __init__(self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> None:
-        traced = options.mode == "trace"
-        self._sampling = _sampling(options, traced=traced)
+    def __init__(
+        self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None, *, trace: bool
+    ) -> None:
+        self._sampling = _sampling(options, traced=trace)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
         with ExitStack() as undo:
@@ -74,13 +78,23 @@ class Engines:
 
                 files = UserFiles(scope.pid, options.command)
                 self._user_files = undo.enter_context(closing(files))
-            if traced:
-                # Loaded on demand: a sampler alone starts 0.1 s sooner.
+            if trace:
                 from faultprof.capture.trace_setup import open_tracer
 
                 self._tracer = undo.enter_context(closing(open_tracer(options, scope, owner)))
+                scope = self._tracer.lend_scope()
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
             self._undo = undo.pop_all()
+
+    @property
+    def summary(self) -> str:
+        """What is recorded, for the user's terminal."""
+        if self._tracer is None:
+            return f"sampling at {self._sampling.frequency} Hz"
+        plan = self._tracer.plan
+        count = len(plan.functions) - len(self._tracer.failed)
+        ways = " and ".join(sorted(plan.methods))
+        return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
 
     def start(self) -> None:
         """Start all engines; a held command is recorded from its exec(2) on."""

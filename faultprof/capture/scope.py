@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import signal
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from faultprof.bpf.perf_event import TYPE_SOFTWARE, Count, EventSpec, PerfEvent
@@ -29,10 +29,17 @@ _TRACEPOINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What to record. ``pid`` None: every task. ``held``: the process has yet to call exec(2)."""
+    """What to record.
+
+    Attributes:
+        pid: the process; None for every task.
+        held: whether it has yet to call exec(2).
+        lender: a program whose scope is used, which started with this one; None for one's own.
+    """
 
     pid: int | None
     held: bool = False
+    lender: Program | None = None
 
     @property
     def everything(self) -> bool:
@@ -41,10 +48,24 @@ class Scope:
 
     def knobs(self) -> dict[str, int]:
         """Return the knobs that probes/scope.h needs."""
-        return {"SCOPE_ALL": int(self.everything)}
+        return {
+            "SCOPE_ALL": int(self.everything),
+            "SCOPE_BORROWED": int(self.lender is not None),
+        }
+
+    def borrowed(self, lender: Program) -> Scope:
+        """Return this scope as ``lender`` follows it, compiled with SCOPE_LENT=1 and attached.
+
+        The lender must be closed after the borrower.
+        """
+        return replace(self, lender=lender)
 
     def attach(self, program: Program) -> None:
         """Make ``program``, which includes scope.h, follow the tasks in scope."""
+        if self.lender is not None:
+            # bcc finds lent maps by their names, which another lender of this process would have.
+            assert program.map_id("scope_state") == self.lender.map_id("scope_state")
+            return
         self._set(program, started=False)
         if self.pid is None:
             return
@@ -54,14 +75,16 @@ class Scope:
 
     def start(self, program: Program) -> None:
         """Let ``program`` work; where the process is held, its exec(2) does that."""
-        if not self.held:
+        if not self.held and self.lender is None:
             self._set(program, started=True)
 
     def stop(self, program: Program) -> int:
         """Make ``program`` ignore what comes; return how many tasks were not followed.
 
-        Tasks are lost when the map of tasks is full.
+        Tasks are lost when the map of tasks is full; a borrower leaves that count to the lender.
         """
+        if self.lender is not None:
+            return 0
         lost = int(_STATE.unpack(program.read("scope_state", 0))[2])
         self._set(program, started=False)
         return lost

@@ -159,6 +159,10 @@ class Tracer:
             faults.value if faults else None,
         )
 
+    def lend_scope(self) -> Scope:
+        """Return the scope for an engine beside this one, so that tasks are followed once."""
+        return self.scope.borrowed(self._program)
+
     def counters(self) -> dict[str, int]:
         """Return the program's counters as they are now."""
         return dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
@@ -182,6 +186,7 @@ class Tracer:
         methods = self.plan.methods
         return {
             **self.scope.knobs(),
+            "SCOPE_LENT": 1,
             **self.plan.knobs(),
             **_kernel_knobs(self.types),
             "FENTRY": int("fentry" in methods),
