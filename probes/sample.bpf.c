@@ -7,8 +7,7 @@
  * is full, and then it counts what it loses.
  *
  * Knobs:
- *   SCOPE_ALL, SCOPE_BORROWED
- *                    see scope.h
+ *   SCOPE_ALL        see scope.h
  *   MAX_STACKS       distinct keys that the map holds
  *   USER_STACKS      1: also take the user stack, as build ids and file offsets
  *   FAULT_LABELS     1: remember of each task whether its latest fault was a read or a write

@@ -12,13 +12,11 @@
  * such filter, but each new task would then be sampled only after one whole period of its own:
  * the first faults of short-lived processes would never be seen.
  *
- * Programs of one session can share a scope, so that each fork and exit is followed once: one
- * lends its maps to others of the same process, which borrow them and follow nobody.
+ * Programs of one session can share a scope, so that each fork and exit is followed once: user
+ * space gives the maps of one to the others, and attaches the tracepoints below for that one only.
  *
  * Knobs:
- *   SCOPE_ALL       1: every task is in scope
- *   SCOPE_LENT      1: others may borrow this program's scope
- *   SCOPE_BORROWED  1: the scope is another's
+ *   SCOPE_ALL  1: every task is in scope
  */
 #ifndef FAULTPROF_SCOPE_H
 #define FAULTPROF_SCOPE_H
@@ -35,15 +33,7 @@ struct scope_state {
 	u64 lost_tasks;
 };
 
-#if SCOPE_BORROWED
-#define SCOPE_TABLE(type, key, leaf, name, entries) BPF_TABLE("extern", key, leaf, name, entries)
-#elif SCOPE_LENT
-#define SCOPE_TABLE(type, key, leaf, name, entries) BPF_TABLE_PUBLIC(type, key, leaf, name, entries)
-#else
-#define SCOPE_TABLE(type, key, leaf, name, entries) BPF_TABLE(type, key, leaf, name, entries)
-#endif
-
-SCOPE_TABLE("array", int, struct scope_state, scope_state, 1);
+BPF_ARRAY(scope_state, struct scope_state, 1);
 
 #if SCOPE_ALL
 
@@ -57,7 +47,7 @@ static __always_inline bool scope_has_current(void)
 
 #else
 
-SCOPE_TABLE("hash", u64, u8, scope_tasks, SCOPE_TASKS);
+BPF_HASH(scope_tasks, u64, u8, SCOPE_TASKS);
 
 static __always_inline bool scope_has(u64 task, u32 tgid)
 {
@@ -73,8 +63,6 @@ static __always_inline bool scope_has_current(void)
 {
 	return scope_has(bpf_get_current_task(), bpf_get_current_pid_tgid() >> 32);
 }
-
-#if !SCOPE_BORROWED
 
 /* sched_process_exec(task, old_pid, binprm) */
 int on_exec(struct bpf_raw_tracepoint_args *ctx)
@@ -114,6 +102,5 @@ int on_free(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-#endif
 #endif
 #endif

@@ -12,8 +12,7 @@
  * also for functions that never return: see drop_top().
  *
  * Knobs:
- *   SCOPE_ALL, SCOPE_LENT
- *                 see scope.h
+ *   SCOPE_ALL     see scope.h
  *   FENTRY        1: templates of fentry and fexit programs
  *   KPROBE        1: templates of kprobe and kretprobe programs
  *   FUNCTIONS     how many functions there are, conditional ones included

@@ -41,20 +41,30 @@ class Program:
     Args:
         name: file in probes/, e.g. ``sample.bpf.c``.
         knobs: macro definitions, passed as ``-D``.
+        lent: maps of another program that are used in place of own ones, by name; that program
+            must be closed after this one.
         use_cache: whether bytecode of a former run will do.
 
     Raises:
         FaultprofError: no bcc, no permission, or the compiler refuses (exit code 3).
     """
 
-    def __init__(self, name: str, knobs: Mapping[str, int], *, use_cache: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        knobs: Mapping[str, int],
+        *,
+        lent: Mapping[str, Map] | None = None,
+        use_cache: bool = True,
+    ) -> None:
         self.name = name
         self._code = compiled(name, knobs, use_cache=use_cache)
+        self._lent = lent or {}
         self._maps: dict[str, Map] = {}
         self._descriptors: list[int] = []
         try:
             for spec in self._code.maps:
-                self._maps[spec.name] = Map.create(spec)
+                self._maps[spec.name] = self._lent.get(spec.name) or Map.create(spec)
         except OSError as error:
             self.close()
             raise _refused(f"make the maps of {name}", error) from error
@@ -123,6 +133,10 @@ class Program:
         except OSError as error:
             raise _refused(f"attach to tracepoint {tracepoint}", error) from error
 
+    def map(self, name: str) -> Map:
+        """Return a map, for another program to use."""
+        return self._maps[name]
+
     def write(self, table: str, index: int, value: bytes) -> None:
         """Set one element of an array map."""
         self._maps[table].write(index, value)
@@ -130,11 +144,6 @@ class Program:
     def read(self, table: str, index: int) -> bytes:
         """Return one element of an array map."""
         return self._maps[table].read(index)
-
-    def map_id(self, table: str) -> int:
-        """Return the kernel's number of a map."""
-        info = Path(f"/proc/self/fdinfo/{self._bpf[table.encode()].map_fd}").read_text()
-        return int(info.partition("map_id:")[2].split()[0])
 
     def push(self, table: str, value: int) -> None:
         """Put a number into a queue map."""
@@ -163,8 +172,9 @@ class Program:
         """Detach everything and free the programs and maps; safe to repeat."""
         while self._descriptors:  # the newest first: a link before its program
             os.close(self._descriptors.pop())
-        for entry in self._maps.values():
-            entry.close()
+        for name, entry in self._maps.items():
+            if name not in self._lent:
+                entry.close()
 
     def __enter__(self) -> Self:
         return self

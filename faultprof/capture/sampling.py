@@ -123,7 +123,8 @@ class Sampler:
         self._scope = scope
         self._options = options
         with ExitStack() as undo:
-            self._program = undo.enter_context(Program("sample.bpf.c", self._knobs()))
+            program = Program("sample.bpf.c", self._knobs(), lent=scope.lent_maps())
+            self._program = undo.enter_context(program)
             function = self._program.load("on_sample", "perf_event")
             if options.fault_labels:
                 self._attach_labels()

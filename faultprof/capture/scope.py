@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from faultprof.bpf.maps import Map
 from faultprof.bpf.perf_event import TYPE_SOFTWARE, Count, EventSpec, PerfEvent
 from faultprof.bpf.program import Program
 from faultprof.capture.wait import no_such_process
@@ -48,13 +49,19 @@ class Scope:
 
     def knobs(self) -> dict[str, int]:
         """Return the knobs that probes/scope.h needs."""
-        return {
-            "SCOPE_ALL": int(self.everything),
-            "SCOPE_BORROWED": int(self.lender is not None),
-        }
+        return {"SCOPE_ALL": int(self.everything)}
+
+    def lent_maps(self) -> dict[str, Map]:
+        """Return the maps of another program that are to be used in place of own ones."""
+        if self.lender is None:
+            return {}
+        return {name: self.lender.map(name) for name in self._maps()}
+
+    def _maps(self) -> tuple[str, ...]:
+        return ("scope_state",) if self.everything else ("scope_state", "scope_tasks")
 
     def borrowed(self, lender: Program) -> Scope:
-        """Return this scope as ``lender`` follows it, compiled with SCOPE_LENT=1 and attached.
+        """Return this scope as ``lender`` follows it, which has been attached.
 
         The lender must be closed after the borrower.
         """
@@ -63,8 +70,6 @@ class Scope:
     def attach(self, program: Program) -> None:
         """Make ``program``, which includes scope.h, follow the tasks in scope."""
         if self.lender is not None:
-            # bcc finds lent maps by their names, which another lender of this process would have.
-            assert program.map_id("scope_state") == self.lender.map_id("scope_state")
             return
         self._set(program, started=False)
         if self.pid is None:

@@ -186,7 +186,6 @@ class Tracer:
         methods = self.plan.methods
         return {
             **self.scope.knobs(),
-            "SCOPE_LENT": 1,
             **self.plan.knobs(),
             **_kernel_knobs(self.types),
             "FENTRY": int("fentry" in methods),
