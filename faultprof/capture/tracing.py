@@ -46,7 +46,7 @@ _STATS = (
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
-_FIGURES = 7  # calls, unfinished, inclusive, self, min, max, off-CPU
+_FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, max, off-CPU
 _TASK_HEAD = struct.Struct("=QQQQII")
 _FRAME = struct.Struct("=QQQQIHBB")
 
@@ -254,9 +254,9 @@ def _kernel_knobs(types: Types) -> dict[str, int]:
 
 
 def _totals(figures: tuple[int, ...]) -> NodeTotals:
-    calls, unfinished, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
+    calls, unfinished, below, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
     histogram = figures[_FIGURES:]
-    return NodeTotals(calls, unfinished, inclusive, own, least, most, off_cpu, histogram)
+    return NodeTotals(calls, unfinished, inclusive + below, own, least, most, off_cpu, histogram)
 
 
 def _added_up(parts: list[NodeTotals]) -> NodeTotals:
