@@ -15,6 +15,8 @@
  *   SCOPE_ALL     see scope.h
  *   FENTRY        1: templates of fentry and fexit programs
  *   KPROBE        1: templates of kprobe and kretprobe programs
+ *   KPROBE_MANY   1: kprobe and kretprobe programs for many functions
+ *   HITS          1: a template of kprobe programs that only count
  *   FUNCTIONS     how many functions there are, conditional ones included
  *   MAX_NODES     nodes of the call tree
  *   MAX_TASKS     tasks that can be inside traced functions at one time
@@ -496,10 +498,34 @@ int leave_template(void *ctx)
 	return leave(ctx, PROBE_KPROBE, FUNCTION_NUMBER, FUNCTION_WHAT);
 }
 
+#endif
+#if HITS
+
 /* Always a kprobe: nothing else attaches inside a function. */
 int hit_template(void *ctx)
 {
 	return hit(ctx, FUNCTION_NUMBER);
+}
+
+#endif
+#if KPROBE_MANY
+
+/*
+ * Kprobes that are attached all at once share a program: what the templates have patched in is in
+ * the cookie.
+ */
+int enter_many(void *ctx)
+{
+	u64 cookie = probe_cookie(ctx);
+
+	return enter(ctx, PROBE_KPROBE, (u16)cookie, cookie >> 16);
+}
+
+int leave_many(void *ctx)
+{
+	u64 cookie = probe_cookie(ctx);
+
+	return leave(ctx, PROBE_KPROBE, (u16)cookie, cookie >> 16);
 }
 
 #endif

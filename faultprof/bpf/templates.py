@@ -28,6 +28,9 @@ class Template:
         lib: libbcc, as ``bcc.libbcc.lib``.
         module: libbcc's handle of the compiled file.
         function: name of the function in it.
+
+    Attributes:
+        code: its instructions, maps included.
     """
 
     def __init__(self, lib: Any, module: Any, function: str) -> None:
@@ -36,13 +39,13 @@ class Template:
         self.function = function
         name = function.encode()
         start = lib.bpf_function_start(module, name)
-        self._code = ctypes.string_at(start, lib.bpf_function_size(module, name))
+        self.code = ctypes.string_at(start, lib.bpf_function_size(module, name))
 
     def has(self, placeholder: int) -> bool:
         """Whether the program has a place for this constant."""
         return any(
             opcode == _MOVE_IMMEDIATE and immediate == placeholder
-            for opcode, _, _, immediate in _INSTRUCTION.iter_unpack(self._code)
+            for opcode, _, _, immediate in _INSTRUCTION.iter_unpack(self.code)
         )
 
     def load(self, kind: int, name: str, constants: Mapping[int, int]) -> int:
@@ -59,7 +62,7 @@ class Template:
         Raises:
             FaultprofError: the kernel refuses the program (exit code 3).
         """
-        code = patched(self._code, constants)
+        code = patched(self.code, constants)
         fd = self._lib.bcc_func_load(
             self._module,
             kind,

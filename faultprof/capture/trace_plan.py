@@ -62,6 +62,11 @@ class TracedFunction:
         return self.resolved.name
 
     @property
+    def at_symbols(self) -> bool:
+        """Whether its probes go to where symbols are, and not behind them."""
+        return all(point.offset == 0 for point in self.points)
+
+    @property
     def timed(self) -> bool:
         """Whether its calls have a time; else they are only counted."""
         condition = self.resolved.condition
@@ -76,11 +81,6 @@ class TracePlan:
 
     functions: list[TracedFunction] = field(default_factory=list)
     refused: list[Resolved] = field(default_factory=list)
-
-    @property
-    def methods(self) -> set[Method]:
-        """The ways of attaching that are used."""
-        return {one.method or "kprobe" for one in self.functions if one.points}
 
     def knobs(self) -> dict[str, int]:
         """Return the knobs that say which number stands for which conditional function.

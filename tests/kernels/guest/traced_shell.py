@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,6 +90,10 @@ class TracedShell:
             for before, after in pairwise(counts)
         ]
 
+    def skipped(self) -> int:
+        """Return how many hits the kernel has skipped so far, in whatever task."""
+        return sum(self.tracer.misses().values()) + self.tracer.kprobe_misses()
+
     def close(self) -> None:
         """End the shell, detach the probes."""
         self._undo.close()
@@ -127,3 +131,16 @@ def compiled(source: str, directory: Path) -> Path:
     path = Path(__file__).with_name(source)
     subprocess.run(["cc", "-O1", "-pthread", "-o", program, path], check=True)
     return program
+
+
+@contextmanager
+def setting(file: str, value: str) -> Iterator[None]:
+    """Change a setting of the kernel for a while."""
+    path = Path(file)
+    before = path.read_text()
+    chosen = before.partition("[")[2].partition("]")[0]  # "always [madvise] never"
+    path.write_text(value)
+    try:
+        yield
+    finally:
+        path.write_text(chosen or before)
