@@ -162,6 +162,11 @@ def try_fentry(sysroot: Path = ROOT) -> Attempt:
     return _attempt(partial(_attach_fentry, sysroot))
 
 
+def try_kprobe_multi() -> Attempt:
+    """Try whether many kprobes can be attached at once (Linux 5.18, with fprobe)."""
+    return _attempt(_link_kprobes)
+
+
 def _attempt(action: Callable[[], None]) -> Attempt:
     try:
         action()
@@ -214,6 +219,17 @@ def _hit_kprobe(sysroot: Path) -> None:
                 )
         finally:
             event.close()
+
+
+def _link_kprobes() -> None:
+    # Nothing is attached: a kernel that can do it only finds no such function.
+    kind, how = ProgramType.KPROBE, syscall.ATTACH_KPROBE_MULTI
+    with syscall.loaded(kind, _NOTHING, attach_type=how) as program:
+        try:
+            os.close(syscall.link_kprobes(program, {"": 0}, returns=False))
+        except OSError as error:
+            if error.errno not in (errno.ESRCH, errno.ENOENT):
+                raise
 
 
 def _attach_fentry(sysroot: Path) -> None:

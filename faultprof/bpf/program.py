@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Kind = Literal["perf_event", "raw_tracepoint", "kprobe", "fentry", "fexit"]
+Kind = Literal["perf_event", "raw_tracepoint", "kprobe", "kprobe_multi", "fentry", "fexit"]
 
 _TYPES: dict[Kind, tuple[syscall.ProgramType, int]] = {
     "perf_event": (syscall.ProgramType.PERF_EVENT, 0),
     "raw_tracepoint": (syscall.ProgramType.RAW_TRACEPOINT, 0),
     "kprobe": (syscall.ProgramType.KPROBE, 0),
+    "kprobe_multi": (syscall.ProgramType.KPROBE, syscall.ATTACH_KPROBE_MULTI),
     "fentry": (syscall.ProgramType.TRACING, syscall.ATTACH_FENTRY),
     "fexit": (syscall.ProgramType.TRACING, syscall.ATTACH_FEXIT),
 }

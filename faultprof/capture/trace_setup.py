@@ -40,7 +40,7 @@ def trace_plan(options: RecordOptions, view: KernelView) -> TracePlan:
     wanted = resolve(choose(presets, options.functions, view), view)
     traceable = require_traceable(wanted, view, named=options.functions)
     hosts = resolve(choose((), missing_hosts(traceable.traced), view), view)
-    plan = make_plan([*traceable.traced, *hosts], options.attach)
+    plan = make_plan([*traceable.traced, *hosts], options.attach, preempts=view.preempts)
     plan.refused += traceable.left_out
     if not plan.functions:
         raise FaultprofError(

@@ -13,7 +13,8 @@ import sys
 import pytest
 
 SAMPLE = ("SCOPE_ALL", "USER_STACKS", "FAULT_LABELS")
-TRACE = ("SCOPE_ALL", "FENTRY", "KPROBE", "OFFCPU")
+TRACE = ("SCOPE_ALL", "OFFCPU")
+TRACE_KINDS = ("FENTRY", "KPROBE", "KPROBE_MANY", "HITS")  # of programs; each stands by itself
 
 SAMPLE_NUMBERS = {"MAX_STACKS": 64, "FAULT_WRITE_BIT": 2}
 TRACE_NUMBERS = {
@@ -69,10 +70,14 @@ def test_sample(switches: dict[str, int]) -> None:
     assert ("on_fork" in programs) != bool(switches["SCOPE_ALL"])
 
 
+@pytest.mark.parametrize("kinds", [*((kind,) for kind in TRACE_KINDS), TRACE_KINDS], ids=str)
 @pytest.mark.parametrize("switches", _combinations(TRACE), ids=str)
-def test_trace(switches: dict[str, int]) -> None:
+def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
+    switches = switches | {kind: int(kind in kinds) for kind in TRACE_KINDS}
     programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **switches})
     assert ("enter_template" in programs) == bool(switches["KPROBE"])
+    assert ("enter_many" in programs) == bool(switches["KPROBE_MANY"])
+    assert ("hit_template" in programs) == bool(switches["HITS"])
     assert ("on_switch" in programs) == bool(switches["OFFCPU"])
     fentry = {name for name in programs if name.startswith(("kfunc__", "kretfunc__"))}
     assert len(fentry) == 2 * switches["FENTRY"]
