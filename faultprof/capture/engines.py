@@ -93,7 +93,7 @@ class Engines:
             return f"sampling at {self._sampling.frequency} Hz"
         plan = self._tracer.plan
         count = len(plan.functions) - len(self._tracer.failed)
-        ways = " and ".join(sorted(plan.methods))
+        ways = " and ".join(sorted({one.method for one in plan.functions if one.method}))
         return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
 
     def start(self) -> None:
