@@ -50,7 +50,7 @@ def trace_header_lines(
         yield from entry(key, text, terminal)
     if columns is None:
         return
-    if selection.comms is None and metadata.frequency:
+    if selection.comms is None and recording.metadata.frequency:
         check = cross_check(recording, selection.root)
         yield from entry("check", check_text(check), terminal)
         if check.in_probes:

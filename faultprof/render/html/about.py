@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from faultprof.analysis.cross_check import cross_check
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
 from faultprof.recording.schema import SAMPLE
+from faultprof.render.cross_check import check_text
 from faultprof.render.embed import escaped
 from faultprof.render.header import sampled_entries
 from faultprof.render.trace_header import traced_entries
@@ -26,9 +28,7 @@ def about_html(recordings: Sequence[Recording], labels: Sequence[str]) -> str:
 
 
 def _box(recording: Recording, label: str) -> str:
-    said = list(
-        traced_entries(recording) if recording.has_trace else sampled_entries(recording.metadata)
-    )
+    said = list(_entries(recording))
     verdict = next(text for key, text in said if key == "verdict")
     kind = "bad" if recording.metadata.ledger.degraded else "good"
     title = f"<h2>{escaped(label)}</h2>\n" if label else ""
@@ -39,6 +39,15 @@ def _box(recording: Recording, label: str) -> str:
         f'<div class="box">\n{title}<p class="verdict {kind}">verdict {_long(verdict)}</p>\n'
         f"<dl>\n{items}</dl>\n</div>\n"
     )
+
+
+def _entries(recording: Recording) -> Iterator[tuple[str, str]]:
+    if not recording.has_trace:
+        yield from sampled_entries(recording.metadata)
+        return
+    yield from traced_entries(recording)
+    if recording.metadata.frequency:
+        yield "check", check_text(cross_check(recording))
 
 
 def _long(text: str) -> str:
