@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import os
 import sys
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from faultprof import __version__
+from faultprof.cli import notices
+from faultprof.cli.completion import VARIABLE
+from faultprof.cli.mounting import mount
 from faultprof.errors import ExitCode, FaultprofError, unsupported
 
 
@@ -40,7 +41,8 @@ app = typer.Typer(
     help="Where the Linux kernel's page-fault path spends its time.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich alone would take 0.1 s to load
-    add_completion=False,
+    # What completes costs 25 ms to load: only for the scripts in shells/.
+    add_completion=VARIABLE in os.environ,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -57,9 +59,11 @@ def _common(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="With an error, print what lies behind it.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
 ) -> None:
     global _verbose
     _verbose = verbose
+    notices.quiet = quiet
     if version:
         print(f"faultprof {__version__}")
         raise typer.Exit
@@ -68,9 +72,13 @@ def _common(
         raise typer.Exit
 
 
-def _mount() -> None:
+def mount_all() -> typer.Typer:
+    """Mount all commands, once, and return what holds them."""
+    if app.registered_commands:
+        return app
     from faultprof.cli import (
         compare,
+        completion,
         doctor,
         export,
         flame,
@@ -82,34 +90,25 @@ def _mount() -> None:
         workload,
     )
 
-    _add(record.record, context_settings={"allow_interspersed_args": False})
-    _add(report.report)
-    _add(flame.flame)
-    _add(html.html)
-    _add(plot.plot)
-    _add(export.export)
-    _add(compare.compare)
-    _add(doctor.doctor)
-    _add(functions.functions)
+    mount(app, record.record, context_settings={"allow_interspersed_args": False})
+    mount(app, report.report)
+    mount(app, flame.flame)
+    mount(app, html.html)
+    mount(app, plot.plot)
+    mount(app, export.export)
+    mount(app, compare.compare)
+    mount(app, doctor.doctor)
+    mount(app, functions.functions)
+    mount(app, completion.completion)
     app.add_typer(workload.app, name="workload")
-
-
-def _add(function: Callable[..., None], **settings: Any) -> None:
-    """Mount a command; its docstring is its help, and the part from "Examples:" on stays as is."""
-    text, _, examples = inspect.cleandoc(function.__doc__ or "").partition("Examples:")
-    lines = [line.strip() for line in examples.splitlines() if line.strip()]
-    # The line "\b" tells click to leave a paragraph's line breaks alone.
-    epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) if lines else None
-    short = text.partition("\n\n")[0].replace("\n", " ")
-    app.command(help=text, short_help=short, epilog=epilog, **settings)(function)
+    return app
 
 
 def main() -> None:
     """Run the command line; every way of failing ends here."""
     _open_missing_streams()
     try:
-        _mount()
-        status = app(prog_name="faultprof", standalone_mode=False)
+        status = mount_all()(prog_name="faultprof", standalone_mode=False)
         sys.stdout.flush()
         sys.exit(status)
     except FaultprofError as error:

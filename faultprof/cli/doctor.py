@@ -19,6 +19,11 @@ def doctor(
     """Try what this machine offers, say what it lacks, what that costs and how to get it.
 
     Nothing is changed and nothing stays attached. Exits with 0 if sampling works here, else 3.
+
+    Examples:
+      faultprof doctor
+
+      faultprof doctor --json > machine.json
     """
     from faultprof.capture.doctor import diagnose
     from faultprof.kernel.checks import SAMPLE

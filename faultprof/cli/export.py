@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from faultprof.cli.flame import By
+from faultprof.cli.notices import tell
 from faultprof.cli.report import DEFAULT_INPUT
 from faultprof.errors import FaultprofError
 
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The recording.")] = DEFAULT_INPUT,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The recording.")] = DEFAULT_INPUT,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="NAME", help="The file to write; - for a pipe."),
@@ -91,7 +91,7 @@ def export(
     source = Source(read_recording(file), selection, Measure(by.value) if by else None)
     write_bytes(output, chosen.pieces(source))
     if str(output) != "-":
-        print(f"faultprof: wrote {output}, for {chosen.read_by}", file=sys.stderr)
+        tell(f"wrote {output}, for {chosen.read_by}")
 
 
 def _source(by: By | None) -> str | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faultprof.cli.notices import tell
 from faultprof.cli.report import DEFAULT_INPUT
 from faultprof.errors import FaultprofError
 
@@ -33,8 +33,9 @@ def flame(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE [AFTER]]",
-            help="The recording; with two, what changed from the first to the second.",
+            metavar="FILE",
+            help="The recording; with two, what changed from the first to the second.  "
+            "[default: faultprof.fprof]",
         ),
     ] = None,
     output: Annotated[
@@ -86,7 +87,7 @@ def flame(
     html = output.suffix.lower() == ".html"
     write_text(output, flame_pieces(tree, sides, selection, icicle=icicle, html=html))
     cut = f", the largest {MOST_FRAMES:,} drawn" if len(tree) > MOST_FRAMES else ""
-    print(f"faultprof: {len(tree):,} frames{cut}; wrote {output}", file=sys.stderr)
+    tell(f"{len(tree):,} frames{cut}; wrote {output}")
 
 
 def _check(files: list[Path], output: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from faultprof.cli.flame import By
+from faultprof.cli.notices import tell
 from faultprof.cli.report import DEFAULT_INPUT
 from faultprof.errors import FaultprofError
 
@@ -17,8 +17,9 @@ def html(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE [AFTER]]",
-            help="The recording; with two, what changed from the first to the second.",
+            metavar="FILE",
+            help="The recording; with two, what changed from the first to the second.  "
+            "[default: faultprof.fprof]",
         ),
     ] = None,
     output: Annotated[
@@ -65,4 +66,4 @@ def html(
     selection = Selection(root=root, comms=tuple(comm) if comm else None, relative=relative)
     measure = Measure(by.value) if by else None
     write_text(output, page_pieces(recordings, labels_of(paths), selection, measure))
-    print(f"faultprof: wrote {output}", file=sys.stderr)
+    tell(f"wrote {output}")

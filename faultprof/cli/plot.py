@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from faultprof.cli.flame import By
+from faultprof.cli.notices import tell
 from faultprof.cli.report import DEFAULT_INPUT
 from faultprof.errors import FaultprofError
 
@@ -50,7 +50,9 @@ def plot(
     ],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Recordings to lay side by side."),
+        typer.Argument(
+            metavar="FILE", help="Recordings, side by side.  [default: faultprof.fprof]"
+        ),
     ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="NAME", help="A .png, .svg or .pdf file.")
@@ -121,7 +123,7 @@ def plot(
             figure = _parts(recordings, selection, by)
         content = file_of(figure, suffix)
     write_bytes(output, [content])
-    print(f"faultprof: wrote {output}", file=sys.stderr)
+    tell(f"wrote {output}")
 
 
 def _check_together(kind: Kind, given: Mapping[str, object]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from faultprof.cli import notices
 from faultprof.errors import FaultprofError
 
 DEFAULT_OUTPUT = Path("faultprof.fprof")
@@ -168,7 +169,7 @@ def record(
         strict=strict,
     )
     _check_scope(options.command, pid, everything, duration)
-    say = _silent if quiet else _to_stderr
+    say = _silent if quiet or notices.quiet else _to_stderr
     raise typer.Exit(Session(options, say).run())
 
 

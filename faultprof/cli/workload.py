@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from faultprof.cli.mounting import mount
 from faultprof.workloads.cases import CASES, Case
 
 app = typer.Typer(
@@ -29,9 +30,14 @@ def _show_help(context: typer.Context) -> None:
 _AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-@app.command("list")
 def list_cases(as_json: _AsJson = False) -> None:
-    """List the cases: what they do, what they exercise, what they need."""
+    """List the cases: what they do, what they exercise, what they need.
+
+    Examples:
+      faultprof workload list
+
+      faultprof workload list --json | jq -r '.cases[].name'
+    """
     if as_json:
         print(json.dumps({"cases": [_as_json(case) for case in CASES]}, indent=2))
         return
@@ -54,7 +60,6 @@ def _as_json(case: Case) -> dict[str, object]:
     }
 
 
-@app.command("run")
 def run_case(
     name: Annotated[str, typer.Argument(metavar="CASE", help="See `faultprof workload list`.")],
     extra: Annotated[
@@ -71,7 +76,13 @@ def run_case(
         bool, typer.Option("--as-root", help="Under sudo: run the case itself as root, too.")
     ] = False,
 ) -> None:
-    """Run a case. Its exit status is the command's."""
+    """Run a case. Its exit status is the command's.
+
+    Examples:
+      faultprof workload run shm-pread-seq-mt --size 1g
+
+      faultprof record -- faultprof workload run anon-w-seq-mt --tasks 4
+    """
     from faultprof.capture.identity import invoking_user
     from faultprof.workloads.run import prepared, run_command
     from faultprof.workloads.sizes import parse_size
@@ -86,9 +97,12 @@ def run_case(
     raise typer.Exit(status)
 
 
-@app.command("restore")
 def restore() -> None:
-    """Undo what a killed run left: mounts and huge-page settings."""
+    """Undo what a killed run left: mounts and huge-page settings.
+
+    Examples:
+      sudo faultprof workload restore
+    """
     from faultprof.workloads.setup import undo_what_dead_processes_left
 
     undone = undo_what_dead_processes_left()
@@ -96,3 +110,7 @@ def restore() -> None:
         print(f"undone: {change}")
     if not undone:
         print("nothing to undo")
+
+
+for _name, _function in (("list", list_cases), ("run", run_case), ("restore", restore)):
+    mount(app, _function, _name)
