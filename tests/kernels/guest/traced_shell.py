@@ -100,9 +100,9 @@ class TracedShell:
 
 
 def _tracer(pid: int, functions: Sequence[str], attach: Attach) -> Tracer:
-    from faultprof.capture.trace_setup import trace_plan
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.scope import Scope
+    from faultprof.capture.trace_setup import trace_plan
     from faultprof.capture.tracing import Tracer
     from faultprof.kernel.view import KernelView
 
