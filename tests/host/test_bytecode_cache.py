@@ -34,7 +34,7 @@ def _stored(directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder as one recording leaves it."""
+    """Return a cache folder as one recording leaves it."""
     directory = tmp_path_factory.mktemp("compiled")
     done = _record(directory, "-m", "faultprof")
     assert done.returncode == 0, done.stderr
@@ -43,7 +43,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def used(compiled: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """Return a copy of it."""
     return Path(shutil.copytree(compiled, tmp_path / "used"))
 
 
