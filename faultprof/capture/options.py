@@ -18,7 +18,8 @@ class RecordOptions:
 
     Exactly one of ``command``, ``pid`` and ``everything`` gives the scope, but ``everything``
     may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz
-    (None: what suits the mode). ``presets`` and ``functions`` name what is traced.
+    (None: what suits the mode). ``presets`` and ``functions`` name what is traced (none: the usual
+    faults), ``mode`` auto leaves whether to ``capture.choice``.
     """
 
     default_frequency: ClassVar[int] = 999
@@ -41,6 +42,11 @@ class RecordOptions:
     off_cpu: bool = True
     as_root: bool = False
     strict: bool = False
+
+    @property
+    def wants_trace(self) -> bool:
+        """Whether something is asked for that only a trace can give."""
+        return bool(self.presets or self.functions) or self.attach != "auto"
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shaped the data, for the recording's metadata."""

@@ -16,15 +16,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from faultprof.bpf.janitor import Janitor
+from faultprof.capture.choice import Choice, choose_mode
 from faultprof.capture.command import Command, check_directory
 from faultprof.capture.identity import Identity, invoking_user
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.wait import End, Signals, Target, wait_for_command, wait_for_end
-from faultprof.errors import ExitCode
+from faultprof.errors import ExitCode, FaultprofError
 
 if TYPE_CHECKING:
     from faultprof.capture.engines import Engines
     from faultprof.capture.outcome import Run
+    from faultprof.capture.scope import Scope
 
 # After an interrupt the command has this long to end before the recording is written without
 # its exit status.
@@ -51,12 +53,13 @@ class Session:
             # does not block is delivered there, and would end us without a recording.
             signals = undo.enter_context(Signals())
             # Before anything heavy is loaded: the child inherits none of it.
-            if self.options.mode == "trace":
+            choice = choose_mode(self.options)
+            if choice.trace:
                 janitor = Janitor()
                 undo.callback(janitor.dismiss)
             command = self._hold_command(undo, signals)
             target = self._watch_target(undo)
-            engines = self._attach(undo, command)
+            engines = self._attach(undo, command, choice)
             run = self._measure(command, target, engines, signals)
             degraded = self._write(run)
             status = self._finish(command, signals)
@@ -106,7 +109,7 @@ class Session:
             return None
         return undo.enter_context(closing(Target(self.options.pid)))
 
-    def _attach(self, undo: ExitStack, command: Command | None) -> Engines:
+    def _attach(self, undo: ExitStack, command: Command | None, choice: Choice) -> Engines:
         from faultprof.capture.sampling import allow_many_events
         from faultprof.capture.scope import Scope
 
@@ -119,12 +122,30 @@ class Session:
         preload = threading.Thread(target=_preload)
         preload.start()
         undo.callback(preload.join)
-        from faultprof.capture.engines import Engines
-
-        owner = self.identity.owner if self.identity is not None else None
-        engines = undo.enter_context(closing(Engines(options, Scope(pid, held), owner)))
+        engines = undo.enter_context(closing(self._engines(Scope(pid, held), choice)))
         preload.join()
         return engines
+
+    def _engines(self, scope: Scope, choice: Choice) -> Engines:
+        """Attach what is chosen; where ``auto`` finds that a trace fails after all, sample."""
+        from faultprof.capture.engines import Engines
+
+        options = self.options
+        owner = self.identity.owner if self.identity is not None else None
+        if choice.trace:
+            try:
+                engines = Engines(options, scope, owner, trace=True)
+            except FaultprofError as error:
+                is_free = options.mode == "auto" and not options.wants_trace
+                if not is_free or error.exit_code != ExitCode.UNSUPPORTED:
+                    raise
+                choice = Choice(False, error.message)
+            else:
+                self.say(engines.summary)
+                return engines
+        if choice.why_not:
+            self.say(f"sampling only, not tracing: {choice.why_not}")
+        return Engines(options, scope, owner, trace=False)
 
     def _measure(
         self, command: Command | None, target: Target | None, engines: Engines, signals: Signals

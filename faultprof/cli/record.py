@@ -74,12 +74,17 @@ def record(
     ] = Clock.AUTO,
     mode: Annotated[
         Mode,
-        typer.Option(help="sample: stacks on a timer; trace: exact calls and times by probes."),
+        typer.Option(
+            help="sample: stacks on a timer; trace: exact calls and times by probes, and samples "
+            "beside them; auto: trace where this machine can."
+        ),
     ] = Mode.AUTO,
     preset: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="What to trace (repeatable); see 'faultprof functions'.  [all]"
+            metavar="NAME",
+            help="What to trace (repeatable); see 'faultprof functions'.  "
+            "[default: read, anon, cow]",
         ),
     ] = None,
     function: Annotated[
@@ -126,6 +131,10 @@ def record(
 ) -> None:
     """Run a command (or watch a process) and record where its page faults spend their time.
 
+    Where the kernel has kprobes, faults are traced: exactly, but at a cost; --mode sample disturbs
+    least. Elsewhere they are sampled, and that is said. Naming a preset, a function or a way to
+    attach asks for a trace.
+
     Examples:
       faultprof record -- usemem -t 4 1g
 
@@ -133,7 +142,7 @@ def record(
 
       faultprof record -a --duration 5
 
-      faultprof record --mode trace --preset read -- usemem --readonly -f /dev/shm/file 1g
+      faultprof record --preset read -- usemem --readonly -f /dev/shm/file 1g
     """
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.session import Session
@@ -151,7 +160,7 @@ def record(
         max_stacks=max_stacks,
         user_stacks=user_stacks,
         fault_labels=fault_labels.value,
-        presets=tuple(preset or (() if function else ("all",))),
+        presets=tuple(preset or ()),
         functions=tuple(function or ()),
         attach=attach.value,
         off_cpu=off_cpu,

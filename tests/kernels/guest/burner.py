@@ -21,7 +21,7 @@ class Burner:
         knobs = {"COMMAND": int.from_bytes(b"touc", "little"), "MAX_TURNS": 4000}
         with ExitStack() as undo:
             self._program = undo.enter_context(Program(source, knobs))
-            probes = undo.enter_context(closing(ProbeSet(self._program)))
+            probes = undo.enter_context(closing(ProbeSet(self._program, lambda _: None)))
             probes.attach_hit(ProbePoint(function), {})
             self._undo = undo.pop_all()
 

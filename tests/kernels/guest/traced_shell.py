@@ -117,9 +117,9 @@ class TracedShell:
 
 
 def _tracer(pid: int, attach: Attach) -> Tracer:
-    from faultprof.capture.engines import trace_plan
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.scope import Scope
+    from faultprof.capture.trace_setup import trace_plan
     from faultprof.capture.tracing import Tracer
     from faultprof.kernel.view import KernelView
 
