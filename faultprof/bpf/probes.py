@@ -100,7 +100,7 @@ class ProbeSet:
         try:
             self._link("enter_many", cookies, returns=False)
             self._link("leave_many", cookies, returns=True)
-        except OSError as error:
+        except (OSError, FaultprofError) as error:
             self._detach_down_to(before)
             raise _not_attached(ProbePoint(", ".join(cookies)), "kprobe") from error
 

@@ -19,6 +19,7 @@ from typing import Any
 from tests.bench import (
     bench_help,
     bench_labels,
+    bench_pairs,
     bench_programs,
     bench_report,
     bench_throughput,
@@ -33,6 +34,7 @@ SUBJECTS = {
         bench_throughput,
         bench_labels,
         bench_programs,
+        bench_pairs,
         bench_wait,
         bench_report,
         bench_help,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from faultprof.capture.options import Attach
     from faultprof.capture.tracing import NodeTotals, Tracer
+
+# What any of the tests asks for.
+FUNCTIONS = (
+    "handle_mm_fault",
+    "__handle_mm_fault",
+    "do_anonymous_page",
+    "do_fault",
+    "do_read_fault",
+    "do_cow_fault",
+    "do_shared_fault",
+    "do_wp_page",
+    "shmem_fault",
+    "do_huge_pmd_anonymous_page",
+    "hugetlb_fault",
+    "folio_zero_user",
+    "folio_add_lru",
+)
 
 # Without rseq(2), see touch.c.
 _ENVIRONMENT = {**os.environ, "GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
@@ -54,13 +71,13 @@ class Shell:
 
 
 class TracedShell:
-    """A shell and a tracer of some functions in whatever it runs."""
+    """A shell and a tracer of the functions in whatever it runs."""
 
-    def __init__(self, functions: Sequence[str], attach: Attach) -> None:
+    def __init__(self, attach: Attach) -> None:
         self.attach = attach
         with ExitStack() as undo:
             self.shell = undo.enter_context(closing(Shell()))
-            tracer = _tracer(self.shell.process.pid, functions, attach)
+            tracer = _tracer(self.shell.process.pid, attach)
             self.tracer = undo.enter_context(closing(tracer))
             self.tracer.start()
             self._undo = undo.pop_all()
@@ -99,7 +116,7 @@ class TracedShell:
         self._undo.close()
 
 
-def _tracer(pid: int, functions: Sequence[str], attach: Attach) -> Tracer:
+def _tracer(pid: int, attach: Attach) -> Tracer:
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.scope import Scope
     from faultprof.capture.trace_setup import trace_plan
@@ -108,7 +125,7 @@ def _tracer(pid: int, functions: Sequence[str], attach: Attach) -> Tracer:
 
     view = KernelView.read()
     assert view.types is not None
-    options = RecordOptions(Path("unused"), functions=tuple(functions), attach=attach)
+    options = RecordOptions(Path("unused"), functions=FUNCTIONS, attach=attach)
     tracer = Tracer(Scope(pid), trace_plan(options, view), view.types)
     assert not tracer.failed
     return tracer
