@@ -1,4 +1,4 @@
-"""Reading hash maps in bulk.
+"""Reading hash maps in bulk, and emptying them.
 
 Knows: batched look-ups (Linux 5.6) and their fallback, one call a key.
 Leaves to others: what keys and values mean.
@@ -46,6 +46,13 @@ def read_hash(
         np.frombuffer(keys, dtype=np.dtype((np.void, key_size))),
         np.frombuffer(values, dtype=np.dtype((np.void, value_size))),
     )
+
+
+def clear_hash(lib: Any, map_fd: int, key_size: int) -> None:
+    """Delete all keys of a hash map; that others delete some at the same time is no error."""
+    key = ctypes.create_string_buffer(key_size)
+    while lib.bpf_get_first_key(map_fd, key, key_size) == 0:
+        lib.bpf_delete_elem(map_fd, key)
 
 
 def _read_batched(

@@ -12,7 +12,7 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self
@@ -142,6 +142,19 @@ class Program:
         queue = self._bpf[table.encode()]
         with translated(f"fill {table}"):
             queue.push(queue.Leaf(value))
+
+    def clear(self, table: str) -> None:
+        """Empty a hash map, whoever else takes entries out of it meanwhile."""
+        entries = self._bpf[table.encode()]
+        with translated(f"clear {table}"):
+            maps.clear_hash(self.lib, entries.map_fd, self._bcc.table.ct.sizeof(entries.Key))
+
+    def zero(self, table: str, indices: Iterable[int]) -> None:
+        """Set elements of an array map to zero, on every CPU where it is a per-CPU map."""
+        array = self._bpf[table.encode()]
+        with translated(f"clear {table}"):
+            for index in indices:
+                array.clearitem(array.Key(index))
 
     def read_per_cpu(self, table: str, index: int, words: int) -> list[tuple[int, ...]]:
         """Return one element of a per-CPU array map for each CPU, as 64-bit words."""

@@ -7,6 +7,7 @@ Leaves to others: what each engine does, when to start and stop (session).
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
@@ -70,6 +71,7 @@ class Engines:
         self._sampling = _sampling(options, traced=self._plan is not None)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
+        self._kallsyms: Kallsyms | None = None
         with ExitStack() as undo:
             if options.user_stacks:
                 self._user_files = undo.enter_context(
@@ -81,6 +83,15 @@ class Engines:
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
             self._undo = undo.pop_all()
 
+    def next_run(self, scope: Scope, command: Sequence[str]) -> None:
+        """Record the tasks of ``scope`` from now on, after :meth:`stop`; the probes stay."""
+        if self._tracer is not None:
+            self._tracer.next_run(scope)
+        self._sampler.next_run(scope)
+        if self._user_files is not None:
+            self._user_files = UserFiles(scope.pid, command)
+            self._undo.callback(self._user_files.close)
+
     def start(self) -> None:
         """Start all engines; a held command is recorded from its exec(2) on."""
         if self._user_files is not None:
@@ -89,16 +100,22 @@ class Engines:
             self._tracer.start()
         self._sampler.start()
 
-    def stop(self) -> Captured:
-        """Stop all engines, detach them, and return what they have."""
+    def stop(self, *, detach: bool = True) -> Captured:
+        """Stop all engines and return what they have.
+
+        Args:
+            detach: take the probes off; without that, :meth:`next_run` may follow.
+        """
         samples = self._sampler.stop()
-        self._sampler.close()
-        traced, failed, kallsyms = None, {}, None
+        if detach:
+            self._sampler.close()
+        traced, failed = None, {}
         if self._tracer is not None:
             # Samples have the probes' trampolines among their callers; those go with the probes.
-            kallsyms = Kallsyms.read()
-            traced, failed = self._tracer.stop(), self._tracer.failed
-            self._tracer.close()
+            self._kallsyms = self._kallsyms or Kallsyms.read()
+            traced, failed = self._tracer.stop(detach=detach), self._tracer.failed
+            if detach:
+                self._tracer.close()
         if self._user_files is not None:
             self._user_files.stop()
         return Captured(
@@ -108,7 +125,7 @@ class Engines:
             plan=self._plan,
             traced=traced,
             failed=failed,
-            kallsyms=kallsyms,
+            kallsyms=self._kallsyms,
         )
 
     def close(self) -> None:

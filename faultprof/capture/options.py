@@ -18,7 +18,8 @@ class RecordOptions:
 
     Exactly one of ``command``, ``pid`` and ``everything`` gives the scope, but ``everything``
     may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz
-    (None: what suits the mode). ``presets`` and ``functions`` name what is traced.
+    (None: what suits the mode). ``presets`` and ``functions`` name what is traced. ``metrics`` are
+    the numbers that are looked for in the output, as ``NAME=REGEX``.
     """
 
     default_frequency: ClassVar[int] = 999
@@ -41,6 +42,7 @@ class RecordOptions:
     off_cpu: bool = True
     as_root: bool = False
     strict: bool = False
+    metrics: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shaped the data, for the recording's metadata."""
@@ -58,4 +60,5 @@ class RecordOptions:
             "attach": self.attach,
             "off_cpu": self.off_cpu,
             "as_root": self.as_root,
+            "metrics": list(self.metrics),
         }
