@@ -66,6 +66,10 @@ def report(
             "--per-fault", help="Divide traced calls and times by the calls of handle_mm_fault."
         ),
     ] = False,
+    run: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=0, help="Show one run, from 0.  [default: all together]"),
+    ] = None,
     root: Annotated[
         str | None, typer.Option(metavar="FN", help="Show the tree below this function.")
     ] = None,
@@ -116,6 +120,7 @@ def report(
         min_percent = _MIN_PERCENT if view in ("tree", "flat") else 0.0
     _check_numbers(min_percent, max_depth)
     selection = Selection(
+        run=run,
         root=root,
         comms=tuple(comm) if comm else None,
         relative=relative,
