@@ -128,9 +128,13 @@ class Session:
 
         They are abandoned in the opposite order: each holds the gates of the former ones open.
         """
-        argvs = [self._with_usemem(one.command) for one in self.schedule.recordings]
-        if not argvs[0]:
+        if not self.options.command:
             return []
+        usemem = self._usemem_path()
+        argvs = [
+            (usemem, *one.command[1:]) if one.command[0] == "usemem" else one.command
+            for one in self.schedule.recordings
+        ]
         streams = output.streams if output is not None else {}
         commands = []
         for which in self.schedule.order:
@@ -141,10 +145,10 @@ class Session:
             output.release()
         return commands
 
-    def _with_usemem(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Put the bundled usemem in the place of one that PATH does not have."""
-        if not argv or argv[0] != "usemem":
-            return argv
+    def _usemem_path(self) -> str:
+        """Return the usemem to run: the bundled one in the place of one that PATH does not have."""
+        if all(one.command[0] != "usemem" for one in self.schedule.recordings):
+            return ""
         from faultprof.workloads.usemem import find_usemem
 
         identity = self.identity
@@ -155,7 +159,7 @@ class Session:
         if source.bundled:
             did = "built" if source.built else "running"
             self.say(f"PATH has no usemem; {did} the bundled one: {source.path}")
-        return (str(source.path), *argv[1:])
+        return str(source.path)
 
     def _watch_target(self, undo: ExitStack) -> Target | None:
         if self.options.pid is None:
