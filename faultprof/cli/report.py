@@ -118,7 +118,7 @@ def report(
     _check_together(view, source, of_trace, {**given, "--max-depth": max_depth is not None})
     if min_percent is None:
         min_percent = _MIN_PERCENT if view in ("tree", "flat") else 0.0
-    _check_numbers(min_percent, max_depth)
+    check_numbers(min_percent, max_depth)
     selection = Selection(
         run=run,
         root=root,
@@ -177,7 +177,8 @@ def _check_together(
             )
 
 
-def _check_numbers(min_percent: float, max_depth: int | None) -> None:
+def check_numbers(min_percent: float, max_depth: int | None) -> None:
+    """Refuse a percentage or depth that is none."""
     if not 0 <= min_percent <= 100:
         raise FaultprofError(
             f"--min-percent {min_percent:g} is no percentage", "give a number from 0 to 100"
