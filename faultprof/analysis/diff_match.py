@@ -14,8 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from faultprof.analysis.diff import Diff, DiffNode, FunctionChange, Pair, State, rank, split
-from faultprof.analysis.diff_sides import DiffSide, Figures, SideNode
+from faultprof.analysis.diff_sides import DiffSide, Figures, SideNode, read_side
+from faultprof.analysis.diff_terms import Terms, find_terms
 from faultprof.analysis.functions import Function
+from faultprof.errors import ExitCode, FaultprofError
+from faultprof.recording.reader import Recording
+from faultprof.recording.schema import TRACE
 
 # Below this part of all movement, the whole counts as unchanged.
 _STILL = 0.05
@@ -23,6 +27,48 @@ _STILL = 0.05
 # none where 5 are expected is 0.7% (Poisson).
 _EXPECTED = 5.0
 _NOTHING = Figures()
+
+
+def diff_recordings(
+    base: Recording,
+    new: Recording,
+    *,
+    source: str | None = None,
+    root: str | None = None,
+    comms: tuple[str, ...] | None = None,
+    relative: bool = False,
+) -> tuple[Diff, Terms]:
+    """Compare two recordings on what is comparable, and say on what terms that was.
+
+    Args:
+        base: one recording.
+        new: the other.
+        source: ``sample`` or ``trace``; None for traces if both have one.
+        root: function below which to look, by any of its names; None for everything.
+        comms: names of the tasks to take; None for all.
+        relative: whether percentages are of what is shown, not of all that was recorded.
+
+    Raises:
+        FaultprofError: exit code 2, when they cannot be compared so; 4, when one is damaged.
+    """
+    terms = find_terms(base, new, source=source, root=root)
+    sides = []
+    for recording in (base, new):
+        try:
+            side = read_side(
+                recording,
+                terms.source,
+                root=terms.root,
+                comms=comms,
+                relative=relative,
+                folding=terms.folding,
+            )
+        except FaultprofError as error:
+            if error.exit_code == ExitCode.USAGE:
+                error.message = f"{recording.path}: {error.message}"
+            raise
+        sides.append(side)
+    return diff_sides(*sides, traced=terms.source == TRACE), terms
 
 
 def diff_sides(base: DiffSide, new: DiffSide, *, traced: bool) -> Diff:

@@ -204,8 +204,9 @@ def read_side(
 
 
 def _runs(recording: Recording, source: str) -> list[int]:
-    stated = [run.index for run in recording.metadata.runs]
-    return stated or sorted({s.run for s in recording.rows.segments if s.source == source})
+    """Return the runs of a recording; one that left nothing counts, too."""
+    stated = {run.index for run in recording.metadata.runs}
+    return sorted(stated | {one.run for one in recording.rows.segments if one.source == source})
 
 
 def _read_samples(

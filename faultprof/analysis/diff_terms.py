@@ -19,6 +19,7 @@ from faultprof.recording.reader import Recording
 from faultprof.recording.schema import SAMPLE, TRACE
 
 _SHOWN = 8
+_MOST = 0.5  # of a tree must lie below a root that is chosen without being asked for
 _CPU_CLOCK = "cpu-clock"
 
 
@@ -161,17 +162,19 @@ def _find_root(terms: Terms, base: Recording, new: Recording) -> None:
     trees = [_Roots(one, terms.source) for one in (base, new)]
     if any(not one.roots for one in trees) or trees[0].roots.keys() & trees[1].roots.keys():
         return
-    for one, other in (trees, trees[::-1]):
-        for name in sorted(one.roots, key=lambda root: (-one.roots[root], root)):
-            if other.has(name):
-                terms.root = name
-                terms.remarks.append(
-                    f"the trees begin with different functions; both are compared below {name} "
-                    "(--root)"
-                )
-                return
+    candidates = [
+        (one.roots[name] / max(1, sum(one.roots.values())), name)
+        for one, other in (trees, trees[::-1])
+        for name in one.roots
+        if other.has(name)
+    ]
+    share, name = max(candidates, default=(0.0, ""))
+    if share < _MOST:
+        terms.remarks.append("the trees begin with different functions, and are put side by side")
+        return
+    terms.root = name
     terms.remarks.append(
-        "the trees begin with different functions, and have no beginning in common"
+        f"the trees begin with different functions; both are compared below {name} (--root)"
     )
 
 

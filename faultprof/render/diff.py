@@ -25,6 +25,8 @@ from faultprof.render.text import cut_line
 from faultprof.render.units import NOTHING, duration, three_digits
 
 _GAP = "  "
+_TREE_ROOM = 100  # columns for branches and names
+_PLACES = 4  # of a function, that are listed
 _LEAST = 0.005  # percent: what is less is 0.00
 
 
@@ -105,9 +107,9 @@ def _explanation(view: DiffView, terminal: Terminal) -> Iterator[str]:
     yield f"# what explains the change, by functions' own figures ({what})"
     for_it = [one for one in diff.functions if rank(one.own.change, diff.direction) > 0]
     against = [one for one in reversed(diff.functions) if rank(one.own.change, diff.direction) < 0]
-    listed = [one for one in for_it if _counts(diff, one)][: view.top]
+    listed = [one for one in for_it if _is_seen(diff, one.own.change)][: view.top]
     rows = [_function_cells(view, one, terminal) for one in listed]
-    other = [one for one in against if _counts(diff, one)][: max(1, view.top // 2)]
+    other = [one for one in against if _is_seen(diff, one.own.change)][: max(1, view.top // 2)]
     rows += [_function_cells(view, one, terminal) for one in other]
     titles, *lines = _aligned([_function_titles(view), *rows])
     yield f"# {titles[2:]}{_GAP}function"
@@ -121,9 +123,9 @@ def _explanation(view: DiffView, terminal: Terminal) -> Iterator[str]:
         yield "# nothing: no function has changed by as much as can be shown"
 
 
-def _counts(diff: Diff, change: FunctionChange) -> bool:
+def _is_seen(diff: Diff, change: float) -> bool:
     """Whether a change is large enough to be seen in the column."""
-    return abs(change.own.change) >= (_LEAST if not diff.traced else 0.5)
+    return abs(change) >= (_LEAST if not diff.traced else 0.5)
 
 
 def _function_titles(view: DiffView) -> list[str]:
@@ -162,15 +164,17 @@ def _below(diff: Diff, node: DiffNode) -> str:
 
 
 def _places(diff: Diff, one: FunctionChange, width: int, terminal: Terminal) -> Iterator[str]:
-    """Yield the places of a function whose change can be seen."""
-    for place in one.nodes:
+    """Yield the places where a function has changed most."""
+    seen = [place for place in one.nodes if _is_seen(diff, diff.nodes[place].own.change)]
+    margin = " " * (width + 2 * len(_GAP))
+    for place in seen[:_PLACES]:
         node = diff.nodes[place]
-        if abs(node.own.change) < (_LEAST if not diff.traced else 0.5):
-            continue
         before, after = (_figure(diff, one, terminal) for one in (node.own.base, node.own.new))
         change = _change_text(diff, node.own.change, terminal)
         text = " ".join(f"{change} ({before} to {after})".split())
-        yield " " * (width + len(_GAP)) + _GAP + text + _below(diff, node)
+        yield margin + text + _below(diff, node)
+    if len(seen) > _PLACES:
+        yield f"{margin}and less in {len(seen) - _PLACES} more"
 
 
 # The tree.
@@ -186,10 +190,11 @@ def _tree(view: DiffView, terminal: Terminal) -> Iterator[str]:
     yield f"# {titles[2:]}{_GAP}call tree, what explains most first"
     renumbered = {place: number for number, place in enumerate(places)}
     parents = [renumbered.get(node.parent, -1) for node in nodes]
-    branches = indents([node.depth for node in nodes], parents, len(titles), terminal)
-    wide = Terminal(None, terminal.colour, terminal.glyphs)  # names are worth more than columns
+    # Names are worth more than columns: what is cut off nobody can look up.
+    wide = Terminal(len(titles) + _TREE_ROOM, terminal.colour, terminal.glyphs)
+    branches = indents([node.depth for node in nodes], parents, len(titles), wide)
     for line, indent, node in zip(lines, branches, nodes, strict=True):
-        name = fitted(node.frame, 1000, wide) + terminal.dim(_remark(diff, node))
+        name = fitted(node.frame, _TREE_ROOM, wide) + terminal.dim(_remark(diff, node))
         yield f"{line}{_GAP}{terminal.dim(indent)}{name}"
     hidden = len(diff.nodes) - len(nodes)
     if hidden:

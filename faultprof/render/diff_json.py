@@ -23,9 +23,9 @@ figures, in ``unit``), ``share`` (of the whole's change; null where that stayed 
 ``rare``: fewer than 5 samples were to be expected where there are none, ``below cut``: not in an
 imported text, which may have cut it), ``percent``, ``inclusive`` and ``own`` (``base``, ``new``,
 ``change``; the latter two in ``unit``), ``samples`` or ``ns`` (inclusive, exact: ``base`` and
-``new``), and of traced calls ``calls`` (per fault or run), ``ns_per_call`` (``base``, ``new``; null without
-timed calls), ``more_often``, ``slower``; then ``worth`` of the inclusive figure (of traced calls:
-of the own one).
+``new``), and of traced calls ``calls`` (per fault or run: ``base``, ``new``, ``change``),
+``ns_per_call`` (``base``, ``new``; null without timed calls), ``more_often``, ``slower``; then
+``worth`` of the inclusive figure (of traced calls: of the own one).
 
 ``worth``: null where a side has one run only; else ``low`` and ``high`` (null of fewer than 4
 runs), ``p``, ``test``, ``verdict`` (``real``, ``noise``, ``too few runs``).
