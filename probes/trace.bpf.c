@@ -15,6 +15,8 @@
  *   SCOPE_ALL     see scope.h
  *   FENTRY        1: templates of fentry and fexit programs
  *   KPROBE        1: templates of kprobe and kretprobe programs
+ *   KPROBE_MANY   1: kprobe and kretprobe programs for many functions
+ *   HITS          1: a template of kprobe programs that only count
  *   FUNCTIONS     how many functions there are, conditional ones included
  *   MAX_NODES     nodes of the call tree
  *   MAX_TASKS     tasks that can be inside traced functions at one time
@@ -102,7 +104,8 @@ struct node {
 
 struct totals {
 	u64 calls;
-	u64 unfinished; /* calls that never returned: they have no time of their own */
+	u64 unfinished;    /* calls that never returned: they have no time of their own */
+	u64 unfinished_ns; /* what was below these */
 	u64 inclusive_ns;
 	u64 self_ns;
 	u64 min_ns;
@@ -121,9 +124,10 @@ BPF_PERCPU_ARRAY(stats, u64, STAT_COUNT);
 
 /*
  * fentry programs can be preempted (they only may not migrate), and another task's program then
- * counts on the same CPU: hence atomically. Totals need not: of one node they are written by one
- * function's program, which the kernel does not run twice at once on a CPU (and counts as a
- * recursion miss when it would have to).
+ * counts on the same CPU: hence atomically. The totals of calls that returned need not: of one
+ * node they are written by one function's return program, which the kernel does not run twice at
+ * once on a CPU (and counts as a recursion miss when it would have to). Calls that did not are
+ * counted by whatever program finds out, so in fields of their own.
  */
 static __always_inline void bump_by(int stat, u64 amount)
 {
@@ -230,8 +234,8 @@ static __always_inline void drop_top(struct task_trace *trace)
 
 	trace->depth--;
 	if (total) {
-		total->unfinished++;
-		total->inclusive_ns += frame->children_ns;
+		__sync_fetch_and_add(&total->unfinished, 1);
+		__sync_fetch_and_add(&total->unfinished_ns, frame->children_ns);
 	}
 	pay_caller(trace, frame->children_ns);
 }
@@ -427,7 +431,8 @@ static __always_inline int leave(void *ctx, int kind, u32 function, int what)
 	}
 	NO_UNROLL
 	for (i = 0; i < MAX_UNSEEN && i < above; i++) {
-		if (frame_at(trace, trace->depth - 1)->conditional) {
+		/* Not that of another host, whose return was missed. */
+		if (i + 1 == above && frame_at(trace, trace->depth - 1)->conditional) {
 			finish_top(trace, now);
 		} else {
 			drop_top(trace);
@@ -493,10 +498,34 @@ int leave_template(void *ctx)
 	return leave(ctx, PROBE_KPROBE, FUNCTION_NUMBER, FUNCTION_WHAT);
 }
 
+#endif
+#if HITS
+
 /* Always a kprobe: nothing else attaches inside a function. */
 int hit_template(void *ctx)
 {
 	return hit(ctx, FUNCTION_NUMBER);
+}
+
+#endif
+#if KPROBE_MANY
+
+/*
+ * Kprobes that are attached all at once share a program: what the templates have patched in is in
+ * the cookie.
+ */
+int enter_many(void *ctx)
+{
+	u64 cookie = probe_cookie(ctx);
+
+	return enter(ctx, PROBE_KPROBE, (u16)cookie, cookie >> 16);
+}
+
+int leave_many(void *ctx)
+{
+	u64 cookie = probe_cookie(ctx);
+
+	return leave(ctx, PROBE_KPROBE, (u16)cookie, cookie >> 16);
 }
 
 #endif

@@ -2,6 +2,8 @@
 
 Knows: which engines the options ask for and how they are put together.
 Leaves to others: what each engine does, when to start and stop (session).
+
+What only a trace needs is imported where a trace is made: sampling has half a second to start.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from faultprof.bpf.probing import sampling_clock
 from faultprof.capture.options import RecordOptions
@@ -20,17 +23,15 @@ from faultprof.capture.sampling import (
     fault_write_bit,
 )
 from faultprof.capture.scope import Scope
-from faultprof.capture.trace_plan import TracePlan, make_plan, missing_hosts
-from faultprof.capture.tracing import Traced, Tracer
-from faultprof.capture.user_files import UserFiles
-from faultprof.errors import FaultprofError, unsupported
+from faultprof.errors import unsupported
 from faultprof.kernel.build_id import kernel_build_id
-from faultprof.kernel.conditions import Types
 from faultprof.kernel.debuginfo import find_debuginfo
-from faultprof.kernel.kallsyms import Kallsyms
-from faultprof.kernel.resolve import resolve
-from faultprof.kernel.selection import choose, require_traceable
-from faultprof.kernel.view import KernelView
+
+if TYPE_CHECKING:
+    from faultprof.capture.trace_plan import TracePlan
+    from faultprof.capture.tracing import Traced, Tracer
+    from faultprof.capture.user_files import UserFiles
+    from faultprof.kernel.kallsyms import Kallsyms
 
 # Beside a tracer the sampler only checks its shares: at this rate it costs next to nothing.
 CROSS_CHECK_HZ = 99
@@ -60,35 +61,52 @@ class Engines:
         options: what is asked for.
         scope: which tasks are recorded.
         owner: whose cache is used for debuginfo; None for the caller's.
+        trace: whether functions are traced.
 
     Raises:
         FaultprofError: this machine cannot record so (exit code 3).
     """
 
-    def __init__(self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> None:
-        view = KernelView.read(owner=owner) if options.mode == "trace" else None
-        self._plan = trace_plan(options, view) if view is not None else None
-        self._sampling = _sampling(options, traced=self._plan is not None)
+    def __init__(
+        self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None, *, trace: bool
+    ) -> None:
+        self._sampling = _sampling(options, traced=trace)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
         self._kallsyms: Kallsyms | None = None
         with ExitStack() as undo:
             if options.user_stacks:
-                self._user_files = undo.enter_context(
-                    closing(UserFiles(scope.pid, options.command))
-                )
-            if view is not None and self._plan is not None:
-                tracer = Tracer(scope, self._plan, _types(view), off_cpu=options.off_cpu)
-                self._tracer = undo.enter_context(closing(tracer))
+                from faultprof.capture.user_files import UserFiles
+
+                files = UserFiles(scope.pid, options.command)
+                self._user_files = undo.enter_context(closing(files))
+            if trace:
+                from faultprof.capture.trace_setup import open_tracer
+
+                self._tracer = undo.enter_context(closing(open_tracer(options, scope, owner)))
+                scope = self._tracer.lend_scope()
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
             self._undo = undo.pop_all()
+
+    @property
+    def summary(self) -> str:
+        """What is recorded, for the user's terminal."""
+        if self._tracer is None:
+            return f"sampling at {self._sampling.frequency} Hz"
+        plan = self._tracer.plan
+        count = len(plan.functions) - len(self._tracer.failed)
+        ways = " and ".join(sorted({one.method for one in plan.functions if one.method}))
+        return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
 
     def next_run(self, scope: Scope, command: Sequence[str]) -> None:
         """Record the tasks of ``scope`` from now on, after :meth:`stop`; the probes stay."""
         if self._tracer is not None:
             self._tracer.next_run(scope)
+            scope = self._tracer.lend_scope()
         self._sampler.next_run(scope)
         if self._user_files is not None:
+            from faultprof.capture.user_files import UserFiles
+
             self._user_files = UserFiles(scope.pid, command)
             self._undo.callback(self._user_files.close)
 
@@ -109,28 +127,33 @@ class Engines:
         samples = self._sampler.stop()
         if detach:
             self._sampler.close()
-        traced, failed = None, {}
+        captured = Captured(self._sampling, samples, self._user_files)
         if self._tracer is not None:
-            # Samples have the probes' trampolines among their callers; those go with the probes.
-            self._kallsyms = self._kallsyms or Kallsyms.read()
-            traced, failed = self._tracer.stop(detach=detach), self._tracer.failed
-            if detach:
-                self._tracer.close()
+            captured = self._with_trace(captured, self._tracer, detach=detach)
         if self._user_files is not None:
             self._user_files.stop()
-        return Captured(
-            sampling=self._sampling,
-            samples=samples,
-            user_files=self._user_files,
-            plan=self._plan,
-            traced=traced,
-            failed=failed,
-            kallsyms=self._kallsyms,
-        )
+        return captured
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
+
+    def _with_trace(self, captured: Captured, tracer: Tracer, *, detach: bool) -> Captured:
+        """Stop a tracer and add what it has."""
+        from faultprof.kernel.kallsyms import Kallsyms
+
+        # Samples have the probes' trampolines among their callers; those go with the probes.
+        self._kallsyms = self._kallsyms or Kallsyms.read()
+        traced = tracer.stop(detach=detach)
+        if detach:
+            tracer.close()
+        return replace(
+            captured,
+            plan=tracer.plan,
+            traced=traced,
+            failed=tracer.failed,
+            kallsyms=self._kallsyms,
+        )
 
 
 def _sampling(options: RecordOptions, *, traced: bool) -> SamplingOptions:
@@ -156,26 +179,3 @@ def _wants_labels(options: RecordOptions) -> bool:
     if options.fault_labels != "auto":
         return options.fault_labels == "on"
     return possible and find_debuginfo(kernel_build_id()).path is None
-
-
-def trace_plan(options: RecordOptions, view: KernelView) -> TracePlan:
-    """Return which functions are traced on the kernel of ``view``, and how."""
-    wanted = resolve(choose(options.presets, options.functions, view), view)
-    traceable = require_traceable(wanted, view, named=options.functions)
-    hosts = resolve(choose((), missing_hosts(traceable.traced), view), view)
-    plan = make_plan([*traceable.traced, *hosts], options.attach)
-    plan.refused += traceable.left_out
-    if not plan.functions:
-        raise FaultprofError(
-            f"nothing of this can be traced with --attach {options.attach}",
-            "see 'faultprof functions' for what can be traced here, and how",
-        )
-    return plan
-
-
-def _types(view: KernelView) -> Types:
-    if view.types is None:
-        raise unsupported(
-            "tracing needs the kernel's BTF (/sys/kernel/btf/vmlinux)", "record with --mode sample"
-        )
-    return view.types

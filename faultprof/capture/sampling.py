@@ -24,6 +24,7 @@ from faultprof.bpf.perf_event import (
 from faultprof.bpf.program import Program
 from faultprof.capture.scope import Scope, TaskCounter, open_error
 from faultprof.errors import FaultprofError
+from faultprof.kernel.cpus import online_cpus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,7 +123,8 @@ class Sampler:
         self._scope = scope
         self._options = options
         with ExitStack() as undo:
-            self._program = undo.enter_context(Program("sample.bpf.c", self._knobs()))
+            program = Program("sample.bpf.c", self._knobs(), lent=scope.lent_maps())
+            self._program = undo.enter_context(program)
             function = self._program.load("on_sample", "perf_event")
             if options.fault_labels:
                 self._attach_labels()
@@ -131,7 +133,7 @@ class Sampler:
             undo.callback(lambda: self._clock.close())  # the last run's
             self._timers: list[PerfEvent] = []
             undo.callback(self._close_timers)
-            for cpu in _online_cpus():
+            for cpu in online_cpus():
                 self._open_timer(cpu, function)
             self._undo = undo.pop_all()
 
@@ -206,11 +208,3 @@ def allow_many_events() -> None:
     """Raise the limit of open files to what is allowed: one event a thread or CPU is needed."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _online_cpus() -> list[int]:
-    cpus: list[int] = []
-    for part in Path("/sys/devices/system/cpu/online").read_text().strip().split(","):
-        first, _, last = part.partition("-")
-        cpus += range(int(first), int(last or first) + 1)
-    return cpus

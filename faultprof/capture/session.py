@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from faultprof.bpf.janitor import Janitor
+from faultprof.capture.choice import Choice, choose_mode
 from faultprof.capture.command import Command, check_directory
 from faultprof.capture.identity import Identity, invoking_user
 from faultprof.capture.options import RecordOptions
@@ -35,6 +36,7 @@ from faultprof.errors import ExitCode, FaultprofError
 if TYPE_CHECKING:
     from faultprof.capture.engines import Engines
     from faultprof.capture.outcome import Outcome, Run
+    from faultprof.capture.scope import Scope
 
 # From a run's output to its metrics, and what is to be said of those that could not be read.
 ReadMetrics = Callable[[str], tuple[dict[str, float], list[str]]]
@@ -81,12 +83,13 @@ class Session:
             signals = undo.enter_context(Signals())
             # Before anything heavy is loaded: the children inherit none of it.
             output = self._listen(undo)
-            if self.options.mode == "trace":
+            choice = choose_mode(self.options)
+            if choice.trace:
                 janitor = Janitor()
                 undo.callback(janitor.dismiss)
             commands = self._hold_commands(undo, signals, output)
             target = self._watch_target(undo)
-            engines = self._attach(undo, commands)
+            engines = self._attach(undo, commands, choice)
             signals.raise_pending()
             record = _Recorder(self, signals, engines, output)
             record.all_runs(commands, target)
@@ -166,7 +169,7 @@ class Session:
             return None
         return undo.enter_context(closing(Target(self.options.pid)))
 
-    def _attach(self, undo: ExitStack, commands: Sequence[Command]) -> Engines:
+    def _attach(self, undo: ExitStack, commands: Sequence[Command], choice: Choice) -> Engines:
         from faultprof.capture.sampling import allow_many_events
         from faultprof.capture.scope import Scope
 
@@ -179,12 +182,30 @@ class Session:
         preload = threading.Thread(target=_preload)
         preload.start()
         undo.callback(preload.join)
-        from faultprof.capture.engines import Engines
-
-        owner = self.identity.owner if self.identity is not None else None
-        engines = undo.enter_context(closing(Engines(options, Scope(pid, held), owner)))
+        engines = undo.enter_context(closing(self._engines(Scope(pid, held), choice)))
         preload.join()
         return engines
+
+    def _engines(self, scope: Scope, choice: Choice) -> Engines:
+        """Attach what is chosen; where ``auto`` finds that a trace fails after all, sample."""
+        from faultprof.capture.engines import Engines
+
+        options = self.options
+        owner = self.identity.owner if self.identity is not None else None
+        if choice.trace:
+            try:
+                engines = Engines(options, scope, owner, trace=True)
+            except FaultprofError as error:
+                is_free = options.mode == "auto" and not options.wants_trace
+                if not is_free or error.exit_code != ExitCode.UNSUPPORTED:
+                    raise
+                choice = Choice(False, error.message)
+            else:
+                self.say(engines.summary)
+                return engines
+        if choice.why_not:
+            self.say(f"sampling only, not tracing: {choice.why_not}")
+        return Engines(options, scope, owner, trace=False)
 
     def _finish(self, record: _Recorder, signals: Signals) -> int:
         """Wait for a command that runs on after its recording; return the exit status."""

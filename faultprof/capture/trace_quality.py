@@ -38,6 +38,7 @@ def added_up(runs: Sequence[Traced]) -> Traced:
         stats=dict(stats),
         open_frames=sum(run.open_frames for run in runs),
         misses=dict(misses),
+        kprobe_misses=sum(run.kprobe_misses for run in runs),
         page_faults=sum(faults) if faults else None,
     )
 
@@ -60,6 +61,9 @@ def judge_trace(ledger: Ledger, traced: Traced, plan: TracePlan, failed: dict[st
     ledger.count("recursion_misses", sum(traced.misses.values()))
     if traced.misses:
         ledger.degrade(_missed(traced.misses))
+    ledger.count("kprobe_misses", traced.kprobe_misses)
+    if traced.kprobe_misses:
+        ledger.degrade(f"{traced.kprobe_misses:,} hits of kprobes were skipped by the kernel")
     if traced.stats["in_interrupt"]:
         ledger.info(
             f"{traced.stats['in_interrupt']:,} calls in interrupts were left out: they belong to "

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
+from faultprof.bpf.probing import try_kprobe_multi
 from faultprof.bpf.program import Program
 from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
@@ -47,7 +48,7 @@ _STATS = (
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
-_FIGURES = 7  # calls, unfinished, inclusive, self, min, max, off-CPU
+_FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, max, off-CPU
 _TASK_HEAD = struct.Struct("=QQQQII")
 _FRAME = struct.Struct("=QQQQIHBB")
 
@@ -93,6 +94,7 @@ class Traced:
         stats: the program's counters, by the names in ``_STATS``.
         open_frames: calls that had not returned when the recording ended.
         misses: hits that the kernel skipped during the run, by function.
+        kprobe_misses: hits of any kprobe that it skipped then, as far as it tells.
         page_faults: what the kernel counted by itself (PERF_COUNT_SW_PAGE_FAULTS); None when
             every task was recorded.
     """
@@ -101,6 +103,7 @@ class Traced:
     stats: dict[str, int]
     open_frames: int
     misses: dict[str, int]
+    kprobe_misses: int
     page_faults: int | None
 
 
@@ -128,18 +131,20 @@ class Tracer:
         self.off_cpu = off_cpu
         self.failed: dict[str, str] = {}
         self._misses_before: dict[str, int] = {}
+        self._kprobe_misses_before = 0
+        kprobed = [one for one in plan.functions if one.method == "kprobe" and one.at_symbols]
+        self._together = kprobed if kprobed and try_kprobe_multi().works else []
         with ExitStack() as undo:
             self._program = undo.enter_context(Program("trace.bpf.c", self._knobs()))
             for node in range(1, MAX_NODES):
                 self._program.push("free_nodes", node)
             self.scope.attach(self._program)
             self._attach_tracepoints()
-            self._probes = ProbeSet(self._program)
+            self._probes = ProbeSet(self._program, types.function_id)
             undo.callback(self._probes.close)
             self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
             undo.callback(lambda: self._faults.close())  # the last run's
-            for function in self.plan.functions:
-                self._attach(function)
+            self._attach_all()
             self._undo = undo.pop_all()
 
     def start(self) -> None:
@@ -154,7 +159,7 @@ class Tracer:
                 has left behind is then not looked at any more.
         """
         lost_tasks = self.scope.stop(self._program)
-        faults, misses = self._faults.read(), self._probes.misses()
+        faults, misses, kprobe_misses = self._faults.read(), self.misses(), self.kprobe_misses()
         if detach:
             self._probes.close()
         inside = list(self._read_open_frames())
@@ -166,16 +171,12 @@ class Tracer:
         totals = {node: self._read_totals(node) for node in nodes}
         open_frames = _close_open_frames(totals, inside)
         stats["lost_tasks"] = lost_tasks
-        misses = {
-            name: new
-            for name, count in misses.items()
-            if (new := count - self._misses_before.get(name, 0))
-        }
         return Traced(
             _by_path(nodes, totals),
             stats,
             open_frames,
-            misses,
+            _grown(misses, self._misses_before),
+            kprobe_misses - self._kprobe_misses_before,
             faults.value if faults else None,
         )
 
@@ -190,7 +191,12 @@ class Tracer:
         self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
         self._program.zero("totals", self._read_nodes())
         self._program.zero("stats", range(len(_STATS)))
-        self._misses_before = self._probes.misses()
+        self._misses_before = self.misses()
+        self._kprobe_misses_before = self.kprobe_misses()
+
+    def lend_scope(self) -> Scope:
+        """Return the scope for an engine beside this one, so that tasks are followed once."""
+        return self.scope.borrowed(self._program)
 
     def counters(self) -> dict[str, int]:
         """Return the program's counters as they are now."""
@@ -200,25 +206,36 @@ class Tracer:
         """Return how many hits the kernel has skipped so far, by function."""
         return self._probes.misses()
 
+    def kprobe_misses(self) -> int:
+        """Return how many hits of kprobes the kernel has skipped so far, as far as it tells."""
+        return self._probes.kprobe_misses()
+
     def calls(self) -> dict[str, int]:
         """Return how often each function has been called so far, over all paths."""
         calls: dict[str, int] = dict.fromkeys((one.name for one in self.plan.functions), 0)
-        for node, (_, function) in self._read_nodes().items():
-            calls[self.plan.functions[function].name] += self._read_totals(node).calls
+        for path, totals in self.totals().items():
+            calls[self.plan.functions[path[-1]].name] += totals.calls
         return calls
+
+    def totals(self) -> dict[tuple[int, ...], NodeTotals]:
+        """Return what has been added up so far, by path: numbers of functions, root first."""
+        nodes = self._read_nodes()
+        return _by_path(nodes, {node: self._read_totals(node) for node in nodes})
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
     def _knobs(self) -> dict[str, int]:
-        methods = self.plan.methods
+        alone = [one for one in self.plan.functions if one.points and one not in self._together]
         return {
             **self.scope.knobs(),
             **self.plan.knobs(),
             **_kernel_knobs(self.types),
-            "FENTRY": int("fentry" in methods),
-            "KPROBE": int("kprobe" in methods),
+            "FENTRY": int(any(one.method == "fentry" for one in alone)),
+            "KPROBE": int(any(one.method == "kprobe" for one in alone)),
+            "KPROBE_MANY": int(bool(self._together)),
+            "HITS": int(any(one.method is None for one in alone)),
             "OFFCPU": int(self.off_cpu),
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,
@@ -231,16 +248,39 @@ class Tracer:
         for tracepoint, function in programs.items():
             self._program.attach_raw_tracepoint(tracepoint, function)
 
+    def _attach_all(self) -> None:
+        try:
+            self._attach_together(self._together)
+        except FaultprofError:
+            # One of them is to blame; the others go on.
+            for function in self._together:
+                self._try(function, lambda function: self._attach_together([function]))
+        for function in self.plan.functions:
+            if function not in self._together:
+                self._try(function, self._attach)
+
+    def _try(self, function: TracedFunction, attach: Callable[[TracedFunction], None]) -> None:
+        try:
+            attach(function)
+        except FaultprofError as error:
+            self.failed[function.name] = error.message
+
+    def _attach_together(self, functions: Sequence[TracedFunction]) -> None:
+        cookies = {
+            point.symbol: one.number | int(one.what) << 16
+            for one in functions
+            for point in one.points
+        }
+        if cookies:
+            self._probes.attach_together(cookies)
+
     def _attach(self, function: TracedFunction) -> None:
         constants = {_NUMBER: function.number, _WHAT: int(function.what)}
         for point in function.points:
-            try:
-                if function.method is None:
-                    self._probes.attach_hit(point, constants)
-                else:
-                    self._probes.attach_pair(point, function.method, constants)
-            except FaultprofError as error:
-                self.failed[function.name] = error.message
+            if function.method is None:
+                self._probes.attach_hit(point, constants)
+            else:
+                self._probes.attach_pair(point, function.method, constants)
 
     def _read_nodes(self) -> dict[int, tuple[int, int]]:
         """Return parent and function by node; nodes are handed out in order."""
@@ -253,8 +293,7 @@ class Tracer:
         return nodes
 
     def _read_totals(self, node: int) -> NodeTotals:
-        length = _FIGURES + HISTOGRAM_BUCKETS
-        per_cpu = self._program.read_per_cpu("totals", node, length)
+        per_cpu = self._program.read_per_cpu("totals", node)
         return _added_up([_totals(cpu) for cpu in per_cpu if cpu[0] or cpu[1]])
 
     def _read_open_frames(self) -> Iterator[list[tuple[int, int]]]:
@@ -269,6 +308,12 @@ class Tracer:
             ]
             if frames:
                 yield [(frame[4], frame[2]) for frame in frames]
+
+
+def _grown(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    """Return by how much counters have grown, those that have."""
+    grown = {name: count - before.get(name, 0) for name, count in counts.items()}
+    return {name: count for name, count in grown.items() if count}
 
 
 def _kernel_knobs(types: Types) -> dict[str, int]:
@@ -287,9 +332,9 @@ def _kernel_knobs(types: Types) -> dict[str, int]:
 
 
 def _totals(figures: tuple[int, ...]) -> NodeTotals:
-    calls, unfinished, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
+    calls, unfinished, below, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
     histogram = figures[_FIGURES:]
-    return NodeTotals(calls, unfinished, inclusive, own, least, most, off_cpu, histogram)
+    return NodeTotals(calls, unfinished, inclusive + below, own, least, most, off_cpu, histogram)
 
 
 def _added_up(parts: list[NodeTotals]) -> NodeTotals:

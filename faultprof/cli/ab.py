@@ -84,7 +84,7 @@ def ab(
             max_stacks=max_stacks,
             user_stacks=user_stacks,
             fault_labels=fault_labels.value,
-            presets=common.wanted_presets(preset, function),
+            presets=tuple(preset or ()),
             functions=tuple(function or ()),
             attach=attach.value,
             off_cpu=off_cpu,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -78,8 +77,4 @@ def diff(
     files = str(base), str(new)
     view = DiffView(found, terms, Worth.of(found), files, least, max_depth, top)
     lines = [diff_json_text(view)] if as_json else diff_lines(view, Terminal.of(sys.stdout))
-    try:
-        write_lines(sys.stdout, lines)
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. What is still buffered must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    write_lines(sys.stdout, lines)

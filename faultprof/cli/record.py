@@ -56,6 +56,10 @@ def record(
 ) -> None:
     """Run a command (or watch a process) and record where its page faults spend their time.
 
+    Where the kernel has kprobes, faults are traced: exactly, but at a cost; --mode sample disturbs
+    least. Elsewhere they are sampled, and that is said. Naming a preset, a function or a way to
+    attach asks for a trace.
+
     Examples:
       faultprof record -- usemem -t 4 1g
 
@@ -63,7 +67,7 @@ def record(
 
       faultprof record -a --duration 5
 
-      faultprof record --mode trace --preset read -- usemem --readonly -f /dev/shm/file 1g
+      faultprof record --preset read -- usemem --readonly -f /dev/shm/file 1g
 
       faultprof record --repeat 10 --metric 'us=took ([0-9.]+) us' -- ./benchmark
     """
@@ -84,7 +88,7 @@ def record(
         max_stacks=max_stacks,
         user_stacks=user_stacks,
         fault_labels=fault_labels.value,
-        presets=common.wanted_presets(preset, function),
+        presets=tuple(preset or ()),
         functions=tuple(function or ()),
         attach=attach.value,
         off_cpu=off_cpu,

@@ -59,12 +59,17 @@ ClockOption = Annotated[
     Clock, typer.Option(help="What drives the sampler; auto: cycles where there is a PMU.")
 ]
 ModeOption = Annotated[
-    Mode, typer.Option(help="sample: stacks on a timer; trace: exact calls and times by probes.")
+    Mode,
+    typer.Option(
+        help="sample: stacks on a timer; trace: exact calls and times by probes, and samples "
+        "beside them; auto: trace where this machine can."
+    ),
 ]
 PresetOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="What to trace (repeatable); see 'faultprof functions'.  [all]"
+        metavar="NAME",
+        help="What to trace (repeatable); see 'faultprof functions'.  [default: read, anon, cow]",
     ),
 ]
 FunctionOption = Annotated[
@@ -108,13 +113,6 @@ StrictOption = Annotated[
     bool, typer.Option("--strict", help="Exit with 5 if the recording is degraded.")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
-
-
-def wanted_presets(
-    presets: Sequence[str] | None, functions: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Return the presets to trace: all, if neither they nor functions are named."""
-    return tuple(presets or (() if functions else ("all",)))
 
 
 def metrics_reader(commands: Sequence[Sequence[str]], metrics: Sequence[str]) -> ReadMetrics | None:

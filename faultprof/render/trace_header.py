@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
+from faultprof.analysis.cross_check import cross_check
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import FAULT, TraceTree
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
+from faultprof.render.cross_check import check_text, probes_text
 from faultprof.render.header import entries, entry, runs_text
 from faultprof.render.terminal import Terminal
 from faultprof.render.units import prose
@@ -59,6 +61,11 @@ def trace_header_lines(
         yield from entry(key, text, terminal)
     if columns is None:
         return
+    if selection.comms is None and metadata.frequency:
+        check = cross_check(recording, selection.root, runs=selection.runs)
+        yield from entry("check", check_text(check), terminal)
+        if check.in_probes:
+            yield from entry("", probes_text(check), terminal)
     yield from entry("percent", _percent_of(tree, selection, terminal), terminal)
     if selection.per_fault:
         text = f"calls, total and self time are divided by the {tree.faults:,} calls of {FAULT}"

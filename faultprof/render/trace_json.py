@@ -7,8 +7,8 @@ Leaves to others: the object around it, and how trees nest (``json``).
 of the functions that the total was spent in), ``faults`` (calls of ``handle_mm_fault``; null: not
 traced), ``per_fault`` (whether ``calls``, ``unfinished``, ``inclusive_ns``, ``self_ns`` and
 ``offcpu_ns`` are divided by these), ``unfinished`` (calls that did not return, in the whole tree),
-``hidden_nodes`` (cut from the tree; their time remains in their callers'), ``functions`` and
-``tree``.
+``hidden_nodes`` (cut from the tree; their time remains in their callers'), ``cross_check`` (see
+``render.cross_check``), ``functions`` and ``tree``.
 
 ``functions`` has, for each function, ``name``, ``module``, ``resolution``, ``inclusive_percent``,
 ``self_percent``, ``calls``, ``unfinished``, ``inclusive_ns`` (recursion counted once), ``self_ns``,
@@ -27,9 +27,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from faultprof.analysis.calls import Calls
+from faultprof.analysis.cross_check import CrossCheck
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import TraceTree
 from faultprof.recording.frames import Frame
+from faultprof.render.cross_check import check_json
 from faultprof.render.json import ALL, json_name, json_tree, separated
 
 _DIGITS = 4  # decimals of a percentage; the times beside it are exact
@@ -37,12 +39,15 @@ _TIMES = ("inclusive_ns", "self_ns", "avg_ns", "min_ns", "max_ns", "p50_ns", "p9
 _PER_FAULT = ("calls", "unfinished", "inclusive_ns", "self_ns", "offcpu_ns")
 
 
-def trace_json_lines(tree: TraceTree, selection: Selection) -> Iterator[str]:
+def trace_json_lines(
+    tree: TraceTree, selection: Selection, check: CrossCheck | None
+) -> Iterator[str]:
     """Yield the lines of the key ``trace``, with a comma before it.
 
     Args:
         tree: the chosen tree, not yet cut.
         selection: how it was chosen.
+        check: the trace against the samples; None where they cannot be compared.
     """
     shown = selection.cut(tree).largest_first()
     head = {
@@ -53,6 +58,7 @@ def trace_json_lines(tree: TraceTree, selection: Selection) -> Iterator[str]:
         "per_fault": selection.per_fault,
         "unfinished": tree.unfinished,
         "hidden_nodes": shown.hidden,
+        "cross_check": None if check is None else check_json(check),
     }
     yield ',"trace": {'
     for key, value in head.items():

@@ -56,3 +56,14 @@ def test_one_way_can_be_forced(attach: str) -> None:
     view = load_view("6.12")
     plan = make_plan(resolve(choose(("all",), (), view), view), attach)  # type: ignore[arg-type]
     assert {one.method for one in plan.functions if one.points} == {attach}
+
+
+def test_no_fentry_by_itself_where_the_kernel_preempts_it() -> None:
+    view = load_view("6.12")
+    resolved = resolve(choose(("all",), (), view), view)
+    methods = {
+        preempts: {one.method for one in make_plan(resolved, "auto", preempts=preempts).functions}
+        for preempts in (False, True)
+    }
+    assert "fentry" in methods[False]
+    assert "fentry" not in methods[True]

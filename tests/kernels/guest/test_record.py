@@ -129,7 +129,7 @@ def test_nothing_stays_attached() -> None:
 def test_the_command_of_sudo_is_the_users(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     out = tmp_path / "x.fprof"
-    script = f"sudo faultprof record -q -o {out} -- sh -c 'id -un; echo $HOME'"
+    script = f"sudo faultprof record --mode sample -q -o {out} -- sh -c 'id -un; echo $HOME'"
     done = subprocess.run(
         ["su", "user", "-c", script], capture_output=True, text=True, cwd="/", timeout=600
     )
