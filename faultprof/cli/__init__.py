@@ -69,11 +69,13 @@ def _common(
 
 
 def _mount() -> None:
-    from faultprof.cli import compare, doctor, functions, record, report, workload
+    from faultprof.cli import ab, compare, diff, doctor, functions, record, report, workload
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
+    _add(ab.ab)
     _add(compare.compare)
+    _add(diff.diff)
     _add(doctor.doctor)
     _add(functions.functions)
     app.add_typer(workload.app, name="workload")

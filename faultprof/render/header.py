@@ -33,7 +33,7 @@ def header_lines(
         selection: how it was chosen.
         terminal: what the output can show.
     """
-    measured = (("mode", _mode(metadata)), ("samples", _samples(metadata)))
+    measured = (("mode", _mode(metadata)), ("samples", _samples(metadata, selection)))
     for key, text in entries(metadata, measured):
         yield from entry(key, text, terminal)
     if metadata.clock == "cpu-clock":
@@ -93,13 +93,14 @@ def _mode(metadata: Metadata) -> str:
     return f"{metadata.mode}, clock {metadata.clock} at {metadata.frequency} Hz"
 
 
-def _samples(metadata: Metadata) -> str:
-    return f"{sum(run.samples for run in metadata.runs):,} in {runs_text(metadata)}"
+def _samples(metadata: Metadata, selection: Selection) -> str:
+    samples = sum(run.samples for run in selection.chosen_runs(metadata))
+    return f"{samples:,} in {runs_text(metadata, selection)}"
 
 
-def runs_text(metadata: Metadata) -> str:
-    """Say how many runs there were, how long they took, and whether they failed."""
-    runs = metadata.runs
+def runs_text(metadata: Metadata, selection: Selection) -> str:
+    """Say how many runs are shown, how long they took, and whether they failed."""
+    runs = selection.chosen_runs(metadata)
     times = f"wall {sum(run.wall_s for run in runs):.2f} s"
     on_cpu = [run.on_cpu_s for run in runs if run.on_cpu_s is not None]
     if on_cpu:
@@ -109,6 +110,8 @@ def runs_text(metadata: Metadata) -> str:
         times += f", exit status {failed[0]}"
     elif failed:
         times += f", exit status not 0 in {len(failed)} of them"
+    if selection.run is not None:
+        return f"run {selection.run} of {len(metadata.runs)}, counted from 0 ({times})"
     return f"{len(runs)} run{'s' * (len(runs) != 1)} ({times})"
 
 

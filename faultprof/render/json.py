@@ -8,8 +8,8 @@ One object. From the recording's metadata: ``command`` (list of words), ``kernel
 ``runs`` (see ``RunInfo``), ``options``, ``ledger`` (``verdict``, ``counters``, ``notes``),
 ``calibration``, ``tool_version``, ``schema_version``, and ``resolved`` (how logical functions were
 found). About the report: ``total_samples`` (what is 100 percent), ``percent_of`` (``absolute`` or
-``relative``), ``root`` and ``comms`` (null: all), ``min_percent``, ``hidden_nodes`` (cut from the
-tree; their samples remain in their callers'), ``functions`` and ``tree``.
+``relative``), ``run``, ``root`` and ``comms`` (null: all), ``min_percent``, ``hidden_nodes`` (cut
+from the tree; their samples remain in their callers'), ``functions`` and ``tree``.
 
 ``functions`` has, for each function, ``name``, ``module``, ``resolution``, ``inclusive_percent``,
 ``self_percent``, ``samples`` (inclusive, recursion counted once) and ``self_samples``; ``tree`` the
@@ -49,6 +49,7 @@ def json_pieces(
     head |= {
         "total_samples": tree.total,
         "percent_of": "relative" if selection.relative else "absolute",
+        "run": selection.run,
         "root": selection.root,
         "comms": None if selection.comms is None else list(selection.comms),
         "min_percent": selection.min_percent,

@@ -47,17 +47,22 @@ def trace_header_lines(
         columns: which columns of percentages and times follow; None for others.
     """
     metadata = recording.metadata
-    calls = sum(node.calls for nodes in recording.traced.values() for node in nodes)
+    calls = sum(
+        node.calls
+        for run, nodes in recording.traced.items()
+        if selection.run in (None, run)
+        for node in nodes
+    )
     measured = [("mode", _mode(metadata))]
     if metadata.functions:
         measured.append(("probes", _probes(metadata)))
-    measured.append(("calls", f"{calls:,} in {runs_text(metadata)}"))
+    measured.append(("calls", f"{calls:,} in {runs_text(metadata, selection)}"))
     for key, text in entries(metadata, measured):
         yield from entry(key, text, terminal)
     if columns is None:
         return
     if selection.comms is None and metadata.frequency:
-        check = cross_check(recording, selection.root)
+        check = cross_check(recording, selection.root, runs=selection.runs)
         yield from entry("check", check_text(check), terminal)
         if check.in_probes:
             yield from entry("", probes_text(check), terminal)
