@@ -22,6 +22,7 @@ _KERNEL = "_[k]"
 _MARKS = ("_[k]", "_[i]", "_[j]", "_[w]")
 _BOUNDARIES = ("-", "--")
 _LARGEST = 2**53  # what the samples of a recording can add up to
+_LONGEST_TASK = 64
 _LONGEST_LINE = 1 << 20
 
 
@@ -43,6 +44,8 @@ def read_folded(stream: IO[bytes], account: Account) -> list[PathCount]:
             continue
         if not number.isdecimal() or not number.isascii() or not stack:
             account.refuse(account.lines, text, "no count of samples at its end")
+        elif ";" not in stack and len(stack) > _LONGEST_TASK:
+            account.refuse(account.lines, text, "no stack")
         elif _is_count(stack.rpartition(" ")[2]) and ";" in stack:
             account.refuse(account.lines, text, "two counts: a difference, not a measurement")
         elif len(number) > 16 or total + int(number) > _LARGEST:

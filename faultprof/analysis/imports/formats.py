@@ -15,7 +15,13 @@ from faultprof.analysis.imports.account import Account
 from faultprof.analysis.imports.folded import read_folded
 from faultprof.analysis.imports.graph_paths import GraphPaths, graph_paths, reports
 from faultprof.analysis.imports.perf_header import PerfHeader, plain_event, read_header
-from faultprof.analysis.imports.perf_lines import FIRST_HEAD, is_comment, read_frame, read_head
+from faultprof.analysis.imports.perf_lines import (
+    FIRST_HEAD,
+    is_comment,
+    is_frame,
+    read_head,
+    read_name,
+)
 from faultprof.analysis.imports.perf_report import read_graphs
 from faultprof.analysis.imports.perf_script import read_perf_script
 from faultprof.analysis.imports.tables import tables_to_json
@@ -108,9 +114,9 @@ def tell_format(head: bytes) -> str:
     folded = sum(_FOLDED.fullmatch(line) is not None for line in said)
     if 2 * folded > len(said):
         return FOLDED
-    for line, below in zip(said, [*said[1:], b""], strict=True):
-        is_frame = below[:1] == b"\t" and read_frame(below) is not None
-        if is_frame and line[:1] != b"\t" and read_head(line, followed=True):
+    for line, below in zip(said, [*said[1:], b""], strict=False):
+        is_chain = below[:1] == b"\t" and is_frame(below)
+        if is_chain and line[:1] != b"\t" and (read_head(line) or read_name(line)):
             return SCRIPT
     heads = sum(FIRST_HEAD.match(line) is not None for line in said)
     if 2 * heads > len(said):
@@ -212,6 +218,7 @@ def _read_script(stream: Any, name: str, choice: Choice, account: Account) -> _F
             ledger.count("samples_of_other_events", samples)
             ledger.info(f"{samples} samples of event {other} are not in here: --event {other}")
     ledger.count("samples_without_stack", counts.without_stack)
+    ledger.count("lines_of_other_kinds", counts.passed_over)
     if choice.periods:
         ledger.info("counted are events (the sum of the samples' periods), not samples")
     elif counts.varies(event):
@@ -296,7 +303,10 @@ def _take_graph(found: _Found, graph: GraphPaths, graphs: Sequence[GraphPaths]) 
     if graph.inverted:
         ledger.info("the text leads from callee to caller; here it stands the other way round")
     if graph.relative:
-        ledger.info("percentages of the node above (-g fractal) were multiplied out, and rounded")
+        ledger.degrade(
+            "the percentages are of all callees of the node above (-g fractal), multiplied out "
+            "here: what a function with callees has for itself is lost, and its callees have it"
+        )
     for counter, amount in (
         ("other_call_graphs", len(graphs) - 1),
         ("entries_that_repeat_others", graph.repeated),

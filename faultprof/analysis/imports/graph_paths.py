@@ -134,7 +134,10 @@ def _entry_paths(
 
 
 def _make_absolute(entry: GraphEntry, result: GraphPaths) -> None:
-    """Turn percentages of the node above (``-g fractal``) into those of all samples."""
+    """Turn relative percentages (``-g fractal``) into those of all samples, as far as can be.
+
+    They are of all *callees* of the node above: 100% of a function's callees may be half of it.
+    """
     if not _exceeds(entry.percent, entry.roots) and not any(
         _exceeds(node.hundredths, node.below) for node in walk(entry.roots)
     ):

@@ -16,7 +16,7 @@ from faultprof.recording.metadata import CpuInfo, KernelInfo
 NOT_STATED = "unknown"
 
 _ENTRY = re.compile(r"#\s*([a-z ]+?)\s*:\s(.*)")
-_EVENT = re.compile(r"#?\s*Samples: \S+ of events? '([^']+)'")
+_EVENT = re.compile(r"#?\s*Samples: \S+\s+of events? '([^']+)'")
 _FREQUENCY = re.compile(r"\bsample_freq \} = (\d+).*\bfreq = 1\b")
 # What is appended to an event's name to say when it counts, as in cycles:ukH.
 _MODIFIERS = re.compile(r":[ukhHGpPSDIWeb]{1,8}$")

@@ -6,9 +6,12 @@ Leaves to others: how lines make a sample (``perf_script``), what names mean (``
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
+_MOST_LOOKED_AT = 200
 _KERNEL_ADDRESS = 1 << 63
 
 # A task's name may hold blanks and digits ("CPU 0/KVM"), so what follows it has to fit as a whole.
@@ -17,8 +20,9 @@ _ID = rb"\s+-?\d+(?:/-?\d+)?\s+"  # process, thread, or both
 _CPU = rb"(?:\[\d+\]\s+)?"
 _TIME = rb"(\d+\.\d{6,9}):\s+"
 _EVENT = rb"([A-Za-z_]\S*):(?=\s|\Z)"
-_PERIOD = rb"(?:(\d{1,18})\s+)?"
-_NAME = rb"\s*(\S.*?)"
+# Ten columns wide, so that it cannot be taken for a process behind a name that ends in a number.
+_PERIOD = rb"(?:((?<=\s\s)\d{1,9}|\d{10,18})\s+)?"
+_NAME = rb"\s*(\S.{0,63}?)"  # the kernel's names have up to 15 bytes, its own threads' up to 63
 FIRST_HEAD = re.compile(_NAME + _ID + _CPU + rb"(?:" + _TIME + rb")?" + _PERIOD + _EVENT)
 _OTHER_HEADS = (
     # Letters of -F +misc or a latency format may stand before the time.
@@ -51,27 +55,46 @@ class RawFrame(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A sample's first line: (name, time, period, event), and where the event ends."""
+    """A sample's first line: (name, time, period, event), and where they end."""
 
     fields: tuple[bytes | None, ...]
     end: int
 
 
-def read_head(line: bytes, *, followed: bool) -> Head | None:
-    """Return what a sample's first line says; None when it is none.
-
-    Args:
-        line: the line.
-        followed: whether a frame is on the next line; then it may be nothing but a task's name.
-    """
+def read_head(line: bytes) -> Head | None:
+    """Return what a sample's first line says; None when it is none, or has nothing but a name."""
     if line[:1] == b"\t" or _RECORD.match(line):
         return None
     found = FIRST_HEAD.match(line)
     for pattern in () if found else _OTHER_HEADS:
         found = found or pattern.match(line)
-    if found is None and followed:
-        found = _NAME_ONLY.match(line)
     return Head(found.groups(), found.end()) if found else None
+
+
+def read_name(line: bytes) -> Head | None:
+    """Return what a sample's first line says that has nothing but a task's name."""
+    found = _NAME_ONLY.match(line)
+    return Head(found.groups(), found.end()) if found else None
+
+
+def has_only_names(paragraphs: Sequence[bytes]) -> bool:
+    """Return whether these samples' first lines are nothing but names (``-F comm,ip,sym``).
+
+    One line does not tell: "my task 7" may be a name, or that of process 7.
+    """
+    heads = []
+    for paragraph in paragraphs[:_MOST_LOOKED_AT]:
+        lines = [line for line in paragraph.split(b"\n")[:_MOST_LOOKED_AT] if not is_comment(line)]
+        heads += [top for top, below in itertools.pairwise(lines) if is_frame(below)]
+    heads = [line for line in heads if not is_frame(line)]
+    read = [read_head(line) for line in heads]
+    has_more = any(head is not None and any(head.fields[1:]) for head in read)
+    return not has_more and None in read
+
+
+def is_frame(line: bytes) -> bool:
+    """Return whether a line is a frame of a call chain."""
+    return line[:1] in (b"\t", b" ") and read_frame(line) is not None
 
 
 def read_inline_frame(line: bytes, head: Head) -> RawFrame | None:

@@ -42,7 +42,10 @@ _CHAIN = re.compile(
 _STDIO_CHAIN = re.compile(r"([\s|]+)([^\s|-].*)")
 _BARS = re.compile(r"[\s|]*\|[\s|]*")
 _UNFINISHED = re.compile(rf"\s*[-+]?\s*(?:--)?{_PERCENT}(?:--|\s+{_PERCENT})?(?:\s+\S.*)?\s*")
-_REMARK = re.compile(r"\s*#|\s*Samples: \S+ of events? ")
+_REMARK = re.compile(r"\s*#|\s*Samples: \S+\s+of events? ")
+_PERFS_OWN = re.compile(
+    r"\s*(?:#\s*$|#?\s*(?:Samples: |Event count|Total Lost|Overhead |Children |To display |\.{3}))"
+)
 _C_NAME = re.compile(r"[\w.$]+|\[[\w.]+\]|\[\.\.\.\]")
 _ANNOTATION = re.compile(r"\s{2,}|\t|\s+(?=<-|<=|<<|->|=>|#|//|/\*)")
 _LONGEST_NAME = 512
@@ -129,7 +132,8 @@ def read_graphs(page: Page) -> tuple[list[GraphEntry], dict[int, str]]:
 
 
 def _is_perfs(text: str) -> bool:
-    return bool(re.match(r"\s*#?\s*(?:Samples: |Event count|Total Lost|Overhead |Children )", text))
+    """Return whether a line above the first entry is perf's; other people write remarks, too."""
+    return _PERFS_OWN.match(text) is not None
 
 
 def _unwrapped(page: Page, place: int) -> tuple[str, int]:
@@ -258,13 +262,25 @@ def _add(
     above = open_nodes[-1] if open_nodes else None
     chained = hundredths is None
     if hundredths is None:
-        hundredths = above[1].hundredths if above else entry.percent - (entry.own or 0)
+        hundredths = above[1].hundredths if above else _only_root(entry, name)
     node = GraphNode(name, hundredths, chained, folded)
     siblings = above[1].below if above else entry.roots
     siblings.append(node)
     # A node without percentage ends where the one above it ends: it bears the same column.
     if len(open_nodes) < _DEEPEST:
         open_nodes.append((column if column >= 0 or above is None else above[0], node))
+
+
+def _only_root(entry: GraphEntry, name: str) -> int:
+    """Return the percentage of a graph's only root, which perf does not print.
+
+    With callees' shares ("Children") a graph has two kinds of samples. Those in the entry's
+    function itself stand with their callers, root first; all others begin with the function.
+    """
+    if entry.own is None:
+        return entry.percent
+    own, below = entry.own, entry.percent - entry.own
+    return (below or own) if name == entry.symbol else (own or below)
 
 
 def _split_name(text: str) -> tuple[str, str]:

@@ -25,11 +25,14 @@ from faultprof.analysis.imports.account import Account
 from faultprof.analysis.imports.perf_lines import (
     FIRST_HEAD,
     Head,
+    has_only_names,
     is_comment,
+    is_frame,
     is_passed_over,
     read_frame,
     read_head,
     read_inline_frame,
+    read_name,
 )
 from faultprof.analysis.imports.script_counts import FRAME_BITS, Group, ScriptCounts
 
@@ -96,11 +99,14 @@ class _Reader:
         self._tails: dict[bytes, int] = {b"": 0}
         self._tail_bytes = 0
         self._open: tuple[Head, list[int]] | None = None  # the sample whose frames come next
+        self._only_names: bool | None = None  # whether first lines are nothing but tasks' names
 
     def read(self, text: bytes) -> None:
         """Count the samples in ``text``, which begins and ends between samples."""
         heads, leaves, tails = self._heads, self._leaves, self._tails
         paragraphs = text.split(_GAP)
+        if self._only_names is None:
+            self._only_names = has_only_names(paragraphs)
         for number, paragraph in enumerate(paragraphs):
             # This is all that is done for nearly all samples, so it is done without calls.
             parts = paragraph.split(b"\n", 2)
@@ -189,10 +195,12 @@ class _Reader:
             below = lines[place + 1] if place + 1 < len(lines) else b""
             if is_comment(line):
                 self.counts.comment(line)
-            elif head := read_head(line, followed=read_frame(below) is not None):
+            elif head := self._head(line, below):
                 self._close()
                 self._begin(head, line)
-            elif not is_passed_over(line):
+            elif is_passed_over(line):
+                self.counts.passed_over += 1
+            else:
                 self._refuse(line, place, line_number)
         self._close()
 
@@ -206,6 +214,11 @@ class _Reader:
         if frame is not None:
             self._open[1].append(self.counts.frame_number(frame))
         return frame is not None
+
+    def _head(self, line: bytes, below: bytes) -> Head | None:
+        if not self._only_names:
+            return read_head(line)
+        return read_name(line) if is_frame(below) else None
 
     def _begin(self, head: Head, line: bytes) -> None:
         frame = read_inline_frame(line, head)

@@ -48,12 +48,14 @@ class ScriptCounts:
         comments: lines that begin with ``#``.
         first_s, last_s: times of the first and the last sample, in seconds; None without times.
         without_stack: samples that have neither address nor call chain.
+        passed_over: lines of other kinds: source lines, records of memory maps and tasks.
     """
 
     comments: list[str] = field(default_factory=list)
     first_s: float | None = None
     last_s: float | None = None
     without_stack: int = 0
+    passed_over: int = 0
     _frames: dict[RawFrame, int] = field(default_factory=dict)
     _stacks: dict[tuple[int, ...], int] = field(default_factory=lambda: {(): 0})
     _groups: dict[tuple[bytes | None, bytes | None], Group] = field(default_factory=dict)
