@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.bench import (
     bench_help,
+    bench_import,
     bench_labels,
     bench_programs,
     bench_report,
@@ -35,6 +36,7 @@ SUBJECTS = {
         bench_programs,
         bench_wait,
         bench_report,
+        bench_import,
         bench_help,
     )
 }

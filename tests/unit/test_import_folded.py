@@ -97,10 +97,12 @@ def test_imported_tables_compare_as_the_text_does(text: str, tmp_path: Path) -> 
     of_import = read_comparands([str(recording)])
     assert len(of_import.tables) == len(of_text.tables) > 0
     for ours, theirs in zip(of_import.tables, of_text.tables, strict=True):
+        assert ours.caption == theirs.caption
         ours_compared, theirs_compared = (compare_sides(one.sides) for one in (ours, theirs))
         assert [str(row.changes) for row in ours_compared.rows] == [
             str(row.changes) for row in theirs_compared.rows
         ]
+        assert ours_compared.rows
     (turned,) = read_comparands([f"{recording}:2", f"{recording}:1"]).tables
     assert [side.label for side in turned.sides] == [
         side.label for side in reversed(of_text.tables[0].sides[:2])
