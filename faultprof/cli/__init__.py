@@ -51,7 +51,16 @@ def _common(
 
 
 def _mount() -> None:
-    from faultprof.cli import compare, doctor, functions, import_text, record, report, workload
+    from faultprof.cli import (
+        compare,
+        doctor,
+        functions,
+        import_text,
+        inlines,
+        record,
+        report,
+        workload,
+    )
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
@@ -59,6 +68,7 @@ def _mount() -> None:
     _add(import_text.import_text, name="import")
     _add(doctor.doctor)
     _add(functions.functions)
+    _add(inlines.inlines)
     app.add_typer(workload.app, name="workload")
 
 
