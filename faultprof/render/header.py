@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.tree import CallTree
-from faultprof.recording.metadata import Metadata
+from faultprof.recording.metadata import IMPORT, Metadata
 from faultprof.render.terminal import Terminal, sanitise
 
 _INDENT = 12
@@ -43,9 +44,13 @@ def header_lines(
 
 def entries(metadata: Metadata, measured: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield what every header says; ``measured`` is what it says of how that was measured."""
-    yield "command", shlex.join(metadata.command) or "none (a running process, or all)"
+    imported = metadata.mode == IMPORT
+    without = "not stated" if imported else "none (a running process, or all)"
+    yield "command", shlex.join(metadata.command) or without
     yield "kernel", _kernel(metadata)
-    yield "recorded", _origin(metadata)
+    if captured := (metadata.imported or {}).get("captured"):
+        yield "recorded", str(captured)
+    yield "imported" if imported else "recorded", _origin(metadata)
     yield from measured
     yield "verdict", _verdict(metadata)
     if counted := _counters(metadata):
@@ -88,6 +93,8 @@ def _origin(metadata: Metadata) -> str:
 
 
 def _mode(metadata: Metadata) -> str:
+    if metadata.imported is not None:
+        return _import(metadata, metadata.imported)
     if not metadata.clock:
         return metadata.mode
     return f"{metadata.mode}, clock {metadata.clock} at {metadata.frequency} Hz"
@@ -96,6 +103,13 @@ def _mode(metadata: Metadata) -> str:
 def _samples(metadata: Metadata, selection: Selection) -> str:
     samples = sum(run.samples for run in selection.chosen_runs(metadata))
     return f"{samples:,} in {runs_text(metadata, selection)}"
+
+
+def _import(metadata: Metadata, imported: Mapping[str, Any]) -> str:
+    """Say what a text was, and what it says of how its samples were taken."""
+    source = f"{metadata.mode} of {imported.get('format')} from {imported.get('file')}"
+    event = f", event {imported.get('event')}" if imported.get("event") else ""
+    return source + event + (f" at {metadata.frequency} Hz" if metadata.frequency else "")
 
 
 def runs_text(metadata: Metadata, selection: Selection) -> str:

@@ -14,7 +14,10 @@ from the tree; their samples remain in their callers'), ``functions`` and ``tree
 ``functions`` has, for each function, ``name``, ``module``, ``resolution``, ``inclusive_percent``,
 ``self_percent``, ``samples`` (inclusive, recursion counted once) and ``self_samples``; ``tree`` the
 same for each node, and its ``children``. The tree's top is ``[all]``, or the chosen root. A
-recording that holds a trace has ``trace`` too, see ``trace_json``.
+recording that holds a trace has ``trace`` too, see ``trace_json``; one that was imported has
+``imported`` (``file``, ``format``, ``lines``, ``unread_lines``, the first of them in ``unread``,
+``captured``, ``perf``, ``event``, ``tables``, and for a call graph where it stood and its
+``annotations``).
 """
 
 from __future__ import annotations

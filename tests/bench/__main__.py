@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.bench import (
     bench_help,
+    bench_import,
     bench_labels,
     bench_pairs,
     bench_programs,
@@ -37,6 +38,7 @@ SUBJECTS = {
         bench_pairs,
         bench_wait,
         bench_report,
+        bench_import,
         bench_help,
     )
 }
