@@ -74,9 +74,13 @@ def _mount() -> None:
         compare,
         diff,
         doctor,
+        export,
+        flame,
         functions,
+        html,
         import_text,
         inlines,
+        plot,
         record,
         report,
         workload,
@@ -84,6 +88,10 @@ def _mount() -> None:
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
+    _add(flame.flame)
+    _add(html.html)
+    _add(plot.plot)
+    _add(export.export)
     _add(ab.ab)
     _add(compare.compare)
     _add(diff.diff)

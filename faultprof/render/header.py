@@ -34,12 +34,17 @@ def header_lines(
         selection: how it was chosen.
         terminal: what the output can show.
     """
-    measured = (("mode", _mode(metadata)), ("samples", _samples(metadata, selection)))
-    for key, text in entries(metadata, measured):
+    for key, text in sampled_entries(metadata, selection):
         yield from entry(key, text, terminal)
-    if metadata.clock == "cpu-clock":
-        yield from entry("note", _INTERRUPTS, terminal)
     yield from entry("percent", _percent_of(tree, selection), terminal)
+
+
+def sampled_entries(metadata: Metadata, selection: Selection) -> Iterator[tuple[str, str]]:
+    """Yield what a header says of a recording of samples."""
+    measured = (("mode", _mode(metadata)), ("samples", _samples(metadata, selection)))
+    yield from entries(metadata, measured)
+    if metadata.clock == "cpu-clock":
+        yield "note", _INTERRUPTS
 
 
 def entries(metadata: Metadata, measured: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

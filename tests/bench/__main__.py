@@ -21,6 +21,7 @@ from tests.bench import (
     bench_import,
     bench_labels,
     bench_pairs,
+    bench_pictures,
     bench_programs,
     bench_report,
     bench_throughput,
@@ -39,6 +40,7 @@ SUBJECTS = {
         bench_wait,
         bench_report,
         bench_import,
+        bench_pictures,
         bench_help,
     )
 }
