@@ -24,6 +24,7 @@ MAX_NODES = 1024
 _MAX_TASKS = 8192
 _MAX_DEPTH = 32
 HISTOGRAM_BUCKETS = 144
+PER_CALL_BUCKETS = 8
 
 # Placeholders of the templates.
 _NUMBER, _WHAT = 0x0FA70001, 0x0FA70002
@@ -43,12 +44,13 @@ _STATS = (
     "faults",
     "faults_retried",
     "faults_under_vma_lock",
+    "callees_full",
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
 _FIGURES = 7  # calls, unfinished, inclusive, self, min, max, off-CPU
 _TASK_HEAD = struct.Struct("=QQQQII")
-_FRAME = struct.Struct("=QQQQIHBB")
+_FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
 
 # Fields whose offsets the program needs whatever is traced.
 _OFFSETS = (
@@ -68,7 +70,10 @@ _FLAGS = {
 
 
 class NodeTotals(NamedTuple):
-    """What the kernel added up for one node; times in nanoseconds."""
+    """What the kernel added up for one node; times in nanoseconds.
+
+    ``per_call``: the calls of its caller that called it, by ``recording.per_call``'s buckets.
+    """
 
     calls: int
     unfinished: int
@@ -78,6 +83,7 @@ class NodeTotals(NamedTuple):
     max_ns: int
     offcpu_ns: int | None
     histogram: tuple[int, ...]
+    per_call: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -192,6 +198,7 @@ class Tracer:
             "FENTRY": int("fentry" in methods),
             "KPROBE": int("kprobe" in methods),
             "OFFCPU": int(self.off_cpu),
+            "MULTIPLICITY": 1,
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,
         }
@@ -225,9 +232,9 @@ class Tracer:
         return nodes
 
     def _read_totals(self, node: int) -> NodeTotals:
-        length = _FIGURES + HISTOGRAM_BUCKETS
+        length = _FIGURES + HISTOGRAM_BUCKETS + PER_CALL_BUCKETS
         per_cpu = self._program.read_per_cpu("totals", node, length)
-        return _added_up([_totals(cpu) for cpu in per_cpu if cpu[0] or cpu[1]])
+        return _added_up([_totals(cpu) for cpu in per_cpu if any(cpu)])
 
     def _read_open_frames(self) -> Iterator[list[tuple[int, int]]]:
         """Yield of each task that is inside traced functions (node, children's ns), root first."""
@@ -260,8 +267,8 @@ def _kernel_knobs(types: Types) -> dict[str, int]:
 
 def _totals(figures: tuple[int, ...]) -> NodeTotals:
     calls, unfinished, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
-    histogram = figures[_FIGURES:]
-    return NodeTotals(calls, unfinished, inclusive, own, least, most, off_cpu, histogram)
+    histogram, per_call = figures[_FIGURES:-PER_CALL_BUCKETS], figures[-PER_CALL_BUCKETS:]
+    return NodeTotals(calls, unfinished, inclusive, own, least, most, off_cpu, histogram, per_call)
 
 
 def _added_up(parts: list[NodeTotals]) -> NodeTotals:
@@ -277,6 +284,11 @@ def _added_up(parts: list[NodeTotals]) -> NodeTotals:
         offcpu_ns=sum(part.offcpu_ns or 0 for part in parts),
         histogram=tuple(map(sum, zip(*(part.histogram for part in parts), strict=True)))
         or (0,) * HISTOGRAM_BUCKETS,
+        # One CPU may have one too few, which it wrote as a number without a sign.
+        per_call=tuple(
+            sum(counts) % (1 << 64)
+            for counts in zip(*(part.per_call for part in parts), strict=True)
+        ),
     )
 
 

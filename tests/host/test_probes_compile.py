@@ -13,13 +13,14 @@ import sys
 import pytest
 
 SAMPLE = ("SCOPE_ALL", "USER_STACKS", "FAULT_LABELS")
-TRACE = ("SCOPE_ALL", "SCOPE_LENT", "FENTRY", "KPROBE", "OFFCPU")
+TRACE = ("SCOPE_ALL", "FENTRY", "KPROBE", "OFFCPU")
 
 SAMPLE_NUMBERS = {"MAX_STACKS": 64, "FAULT_WRITE_BIT": 2}
 TRACE_NUMBERS = {
     "FUNCTIONS": 9,
     "MAX_NODES": 16,
     "MAX_TASKS": 16,
+    "MULTIPLICITY": 1,
     **dict.fromkeys(("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS"), 9),
     **dict.fromkeys(
         (
@@ -76,6 +77,12 @@ def test_trace(switches: dict[str, int]) -> None:
     assert ("on_switch" in programs) == bool(switches["OFFCPU"])
     fentry = {name for name in programs if name.startswith(("kfunc__", "kretfunc__"))}
     assert len(fentry) == 2 * switches["FENTRY"]
+
+
+def test_a_trace_without_numbers_per_call() -> None:
+    knobs = dict.fromkeys(("SCOPE_ALL", "OFFCPU", "MULTIPLICITY"), 0)
+    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs, "FENTRY": 1, "KPROBE": 1})
+    assert {"enter_template", "hit_template"} <= programs
 
 
 BORROW = """
