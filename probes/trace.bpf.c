@@ -23,6 +23,7 @@
  *   OFFCPU        1: also tell how long the task was not running (sched_switch)
  *   READ_FAULT, COW_FAULT, SHARED_FAULT, SINGLE_PAGE, ANONYMOUS
  *                 numbers of the conditional functions; FUNCTIONS: not traced
+ *   MAP_PAGES     number of filemap_map_pages, which SINGLE_PAGE is called from
  *   OFFSET_TASK_STRUCT_STACK, OFFSET_VM_FAULT_FLAGS, OFFSET_VM_FAULT_VMA,
  *   OFFSET_VM_AREA_STRUCT_VM_FLAGS, OFFSET_VM_AREA_STRUCT_VM_OPS,
  *   OFFSET_VM_OPERATIONS_STRUCT_FAULT
@@ -400,10 +401,19 @@ static __always_inline u32 inlined_fault(u64 vmf)
 	return read_u64(vma, OFFSET_VM_AREA_STRUCT_VM_FLAGS) & VM_SHARED ? SHARED_FAULT : COW_FAULT;
 }
 
-/* Return the number of the function that is inlined here under a condition, or FUNCTIONS. */
-static __always_inline u32 conditional_function(void *ctx, int kind, int what)
+/* Whether the function on top was called from `function`, with nothing traced in between. */
+static __always_inline bool called_from(struct task_trace *trace, u32 function)
 {
-	if (what == SET_PTE_RANGE && probe_argument(ctx, kind, 3) == 1)
+	return trace->depth > 1 && frame_at(trace, trace->depth - 2)->function == function;
+}
+
+/* Return the number of the function that is inlined here under a condition, or FUNCTIONS. */
+static __always_inline u32 conditional_function(struct task_trace *trace, void *ctx, int kind,
+						int what)
+{
+	/* finish_fault() sets single pages too. */
+	if (what == SET_PTE_RANGE && probe_argument(ctx, kind, 3) == 1 &&
+	    called_from(trace, MAP_PAGES))
 		return SINGLE_PAGE;
 	if (what == DO_FAULT)
 		return inlined_fault(probe_argument(ctx, kind, 0));
@@ -450,7 +460,7 @@ static __always_inline int enter(void *ctx, int kind, u32 function, int what)
 		trace->too_deep++;
 		return 0;
 	}
-	conditional = conditional_function(ctx, kind, what);
+	conditional = conditional_function(trace, ctx, kind, what);
 	if (conditional < FUNCTIONS)
 		inner = push(trace, stack, conditional);
 	if (what == FAULT_OUTCOME)

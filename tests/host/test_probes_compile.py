@@ -21,7 +21,9 @@ TRACE_NUMBERS = {
     "MAX_NODES": 16,
     "MAX_TASKS": 16,
     "MULTIPLICITY": 1,
-    **dict.fromkeys(("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS"), 9),
+    **dict.fromkeys(
+        ("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS", "MAP_PAGES"), 9
+    ),
     **dict.fromkeys(
         (
             "OFFSET_TASK_STRUCT_STACK",
