@@ -10,16 +10,15 @@ a path of functions here too; a trace has a few thousand of them at most, so eac
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from faultprof.analysis.calls import Calls, together
-from faultprof.analysis.functions import Function, join_frames, nearest
-from faultprof.errors import ExitCode, FaultprofError
+from faultprof.analysis.functions import Function, join_frames, unknown_function
+from faultprof.analysis.percent import least_part, percent_of
+from faultprof.errors import FaultprofError
 from faultprof.recording.frames import Frame
 from faultprof.recording.per_call import PerCall
 
@@ -132,7 +131,7 @@ class TraceTree:
 
     def percent(self, ns: int) -> float:
         """Return ``ns`` as a percentage of the total; 0 when there is none."""
-        return 100.0 * ns / self.total_ns if self.total_ns else 0.0
+        return percent_of(ns, self.total_ns)
 
     def relative(self) -> TraceTree:
         """Return the same tree with percentages of its own time."""
@@ -210,8 +209,7 @@ class TraceTree:
             min_percent: least inclusive percentage to keep; 0 keeps everything.
             max_depth: how many levels to keep; None for all.
         """
-        # Exact, so that a node of just min_percent is kept whatever the rounding.
-        least = math.ceil(Fraction(repr(float(min_percent))) * self.total_ns / 100)
+        least = least_part(min_percent, self.total_ns)
         keep: list[bool] = []
         for node in self.nodes:
             calls = node.calls
@@ -230,10 +228,9 @@ class TraceTree:
 
     def unknown(self, function: str) -> FaultprofError:
         """Return the error for a function that the tree does not have (exit code 2)."""
-        near = nearest(function, {node.frame.function for node in self.nodes})
-        hint = f"nearest: {', '.join(near)}" if near else "list its functions with --flat"
-        return FaultprofError(
-            f"no call of a function named {function} was traced", hint, ExitCode.USAGE
+        names = {node.frame.function for node in self.nodes}
+        return unknown_function(
+            f"no call of a function named {function} was traced", function, names
         )
 
     def _sort_key(self, place: int) -> tuple[int, int, Frame]:
