@@ -170,8 +170,10 @@ class Session:
         from faultprof.capture.outcome import write_outcome
 
         ledger = write_outcome(self.options, self.identity, run)
-        samples = ledger.counters["samples"]
-        self.say(f"{samples} samples, {ledger.verdict}; wrote {self.options.output}")
+        taken = f"{ledger.counters['samples']} samples"
+        if run.captured.traced is not None:
+            taken = f"{run.captured.traced.calls:,} calls, {taken}"
+        self.say(f"{taken}, {ledger.verdict}; wrote {self.options.output}")
         return ledger.degraded
 
     def _finish(self, command: Command | None, signals: Signals) -> int:

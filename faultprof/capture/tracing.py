@@ -105,6 +105,11 @@ class Traced:
     misses: dict[str, int]
     page_faults: int | None
 
+    @property
+    def calls(self) -> int:
+        """Calls of all functions together."""
+        return sum(node.calls for node in self.nodes.values())
+
 
 class Tracer:
     """Probes attached but quiet until started; frees everything when closed.
