@@ -97,7 +97,7 @@ class Metadata:
     Args:
         command: argument vector; empty when nothing was run (-p, -a).
         kernel: the kernel that was measured.
-        mode: ``sample`` (later also ``trace``).
+        mode: ``sample``, or ``trace``, which has samples beside it.
         clock: what drove the sampler: ``cycles`` or ``cpu-clock``; "" without a sampler.
         frequency: samples per second and CPU that were asked for; 0 without a sampler.
         runs: the executions, in order.
