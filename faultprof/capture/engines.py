@@ -106,12 +106,13 @@ class Engines:
     def stop(self) -> Captured:
         """Stop all engines, detach them, and return what they have."""
         samples = self._sampler.stop()
-        self._sampler.close()
         plan, traced, failed, kallsyms = None, None, {}, None
         if self._tracer is not None:
             plan = self._tracer.plan
-            # Samples have the probes' trampolines among their callers; those go with the probes.
+            # Samples have probes and trampolines among their callers; those go with the engines.
             kallsyms = Kallsyms.read()
+        self._sampler.close()
+        if self._tracer is not None:
             traced, failed = self._tracer.stop(), self._tracer.failed
             self._tracer.close()
         if self._user_files is not None:
