@@ -185,9 +185,16 @@ class Tracer:
     def calls(self) -> dict[str, int]:
         """Return how often each function has been called so far, over all paths."""
         calls: dict[str, int] = dict.fromkeys((one.name for one in self.plan.functions), 0)
-        for node, (_, function) in self._read_nodes().items():
-            calls[self.plan.functions[function].name] += self._read_totals(node).calls
+        for path, totals in self.nodes().items():
+            calls[path[-1]] += totals.calls
         return calls
+
+    def nodes(self) -> dict[tuple[str, ...], NodeTotals]:
+        """Return what has been counted so far, by the names of a path's functions, root first."""
+        nodes = self._read_nodes()
+        by_path = _by_path(nodes, {node: self._read_totals(node) for node in nodes})
+        names = [one.name for one in self.plan.functions]
+        return {tuple(names[number] for number in path): one for path, one in by_path.items()}
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
