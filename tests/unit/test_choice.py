@@ -14,6 +14,7 @@ from faultprof.bpf.probing import Attempt
 from faultprof.capture import engines
 from faultprof.capture.choice import Choice, choose_mode
 from faultprof.capture.options import RecordOptions
+from faultprof.capture.schedule import Schedule
 from faultprof.capture.scope import Scope
 from faultprof.capture.session import Session
 from faultprof.errors import FaultprofError, unsupported
@@ -150,7 +151,7 @@ def test_what_is_done_is_said(
     monkeypatch.setattr(engines, "Engines", FakeEngines)
     monkeypatch.setattr(FakeEngines, "error", error)
     lines: list[str] = []
-    session = Session(options(**given), lines.append, None)
+    session = Session(Schedule((options(**given),)), lines.append, identity=None)
     made: Any = session._engines(Scope(1), choice)
     assert (made.trace, lines) == (trace, said)
 
@@ -168,6 +169,6 @@ def test_a_trace_that_was_asked_for_does_not_turn_into_samples(
 ) -> None:
     monkeypatch.setattr(engines, "Engines", FakeEngines)
     monkeypatch.setattr(FakeEngines, "error", error)
-    session = Session(options(**given), lambda _: None, None)
+    session = Session(Schedule((options(**given),)), lambda _: None, identity=None)
     with pytest.raises(FaultprofError, match=error.message):
         session._engines(Scope(1), Choice(True))

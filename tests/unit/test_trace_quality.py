@@ -26,7 +26,12 @@ GOOD = dict.fromkeys((*_STATS, "lost_tasks"), 0) | {
 def judged(
     stats: dict[str, int] | None = None, plan: TracePlan | None = None, **given: Any
 ) -> Ledger:
-    defaults: dict[str, Any] = {"open_frames": 0, "misses": {}, "page_faults": 1_000}
+    defaults: dict[str, Any] = {
+        "open_frames": 0,
+        "misses": {},
+        "kprobe_misses": 0,
+        "page_faults": 1_000,
+    }
     failed = given.pop("failed", {})
     ledger = Ledger()
     traced = Traced(nodes={}, stats=GOOD | (stats or {}), **(defaults | given))
@@ -45,6 +50,7 @@ def test_nothing_lost() -> None:
         "faults_under_mmap_lock": 103,
         "unfinished_calls": 0,
         "recursion_misses": 0,
+        "kprobe_misses": 0,
         "page_faults": 1_000,
     }
 
@@ -70,10 +76,16 @@ def test_each_loss_degrades_and_is_said(name: str) -> None:
 
 
 def test_skipped_hits_and_failed_functions_degrade() -> None:
-    ledger = judged(misses={"folio_unlock": 5, "do_fault": 9}, failed={"do_swap_page": "EBUSY"})
+    ledger = judged(
+        misses={"folio_unlock": 5, "do_fault": 9},
+        kprobe_misses=2,
+        failed={"do_swap_page": "EBUSY"},
+    )
     assert ledger.degraded
     assert ledger.counters["recursion_misses"] == 14
-    skipped, failed = texts(ledger)
+    assert ledger.counters["kprobe_misses"] == 2
+    skipped, of_kprobes, failed = texts(ledger)
+    assert of_kprobes == "2 hits of kprobes were skipped by the kernel"
     assert skipped.startswith("14 hits were skipped by the kernel")
     assert "most at do_fault, folio_unlock " in skipped
     assert failed == "do_swap_page is not traced: EBUSY"
