@@ -85,9 +85,9 @@ def _tracer(kernel: str) -> Iterator[tuple[Callable[[], dict[Any, int]], Callabl
     Without address-space randomisation: where a program is loaded decides what its own faults map.
     By kprobe: while another task's fentry program is preempted, ours could be skipped.
     """
-    from faultprof.capture.engines import trace_plan
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.scope import Scope
+    from faultprof.capture.trace_setup import trace_plan
     from faultprof.capture.tracing import Tracer
     from faultprof.kernel.view import KernelView
 
