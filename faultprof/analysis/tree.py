@@ -216,14 +216,7 @@ class CallTree:
         names[sorted(range(len(self.frames)), key=self.frames.__getitem__)] = np.arange(
             len(self.frames)
         )
-        order = np.lexsort((names[self.frame], -self.samples, self.parent, self.depth))
-        place = np.empty(len(order), np.int32)
-        place[order] = np.arange(len(order))
-        callers = self.parent[order]
-        above = np.where(callers >= 0, place[callers], -1).astype(np.int32)
-        position = preorder.positions(above, np.bincount(self.depth).tolist() if len(self) else [])
-        rows = np.empty(len(order), np.int32)
-        rows[position] = order
+        rows = preorder.reordered(self.depth, self.parent, (names[self.frame], -self.samples))
         depth = self.depth[rows]
         return replace(
             self,

@@ -9,6 +9,7 @@ What only a trace needs is imported where a trace is made: sampling has half a s
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -72,6 +73,7 @@ class Engines:
         self._sampling = _sampling(options, traced=trace)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
+        self._kallsyms: Kallsyms | None = None
         with ExitStack() as undo:
             if options.user_stacks:
                 from faultprof.capture.user_files import UserFiles
@@ -96,6 +98,18 @@ class Engines:
         ways = " and ".join(sorted({one.method for one in plan.functions if one.method}))
         return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
 
+    def next_run(self, scope: Scope, command: Sequence[str]) -> None:
+        """Record the tasks of ``scope`` from now on, after :meth:`stop`; the probes stay."""
+        if self._tracer is not None:
+            self._tracer.next_run(scope)
+            scope = self._tracer.lend_scope()
+        self._sampler.next_run(scope)
+        if self._user_files is not None:
+            from faultprof.capture.user_files import UserFiles
+
+            self._user_files = UserFiles(scope.pid, command)
+            self._undo.callback(self._user_files.close)
+
     def start(self) -> None:
         """Start all engines; a held command is recorded from its exec(2) on."""
         if self._user_files is not None:
@@ -104,13 +118,18 @@ class Engines:
             self._tracer.start()
         self._sampler.start()
 
-    def stop(self) -> Captured:
-        """Stop all engines, detach them, and return what they have."""
+    def stop(self, *, detach: bool = True) -> Captured:
+        """Stop all engines and return what they have.
+
+        Args:
+            detach: take the probes off; without that, :meth:`next_run` may follow.
+        """
         samples = self._sampler.stop()
-        self._sampler.close()
+        if detach:
+            self._sampler.close()
         captured = Captured(self._sampling, samples, self._user_files)
         if self._tracer is not None:
-            captured = _with_trace(captured, self._tracer)
+            captured = self._with_trace(captured, self._tracer, detach=detach)
         if self._user_files is not None:
             self._user_files.stop()
         return captured
@@ -119,18 +138,22 @@ class Engines:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
+    def _with_trace(self, captured: Captured, tracer: Tracer, *, detach: bool) -> Captured:
+        """Stop a tracer and add what it has."""
+        from faultprof.kernel.kallsyms import Kallsyms
 
-def _with_trace(captured: Captured, tracer: Tracer) -> Captured:
-    """Detach a tracer and add what it has."""
-    from faultprof.kernel.kallsyms import Kallsyms
-
-    # Samples have the probes' trampolines among their callers; those go with the probes.
-    kallsyms = Kallsyms.read()
-    traced = tracer.stop()
-    tracer.close()
-    return replace(
-        captured, plan=tracer.plan, traced=traced, failed=tracer.failed, kallsyms=kallsyms
-    )
+        # Samples have the probes' trampolines among their callers; those go with the probes.
+        self._kallsyms = self._kallsyms or Kallsyms.read()
+        traced = tracer.stop(detach=detach)
+        if detach:
+            tracer.close()
+        return replace(
+            captured,
+            plan=tracer.plan,
+            traced=traced,
+            failed=tracer.failed,
+            kallsyms=self._kallsyms,
+        )
 
 
 def _sampling(options: RecordOptions, *, traced: bool) -> SamplingOptions:

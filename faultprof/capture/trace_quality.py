@@ -1,10 +1,13 @@
-"""Fills the ledger of a traced run: what the probes missed, and how that shows in the numbers.
+"""Fills the ledger of traced runs: what the probes missed, and how that shows in the numbers.
 
 Knows: which of the tracer's counters is a loss and what it means for the tree.
 Leaves to others: counting (tracing), printing (render).
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
 
 from faultprof.capture.trace_plan import TracePlan
 from faultprof.capture.tracing import MAX_NODES, Traced
@@ -23,12 +26,29 @@ _LOSSES = {
 }
 
 
+def added_up(runs: Sequence[Traced]) -> Traced:
+    """Return the counters of all runs together, without their nodes."""
+    stats, misses = Counter[str](), Counter[str]()
+    for run in runs:
+        stats.update(run.stats)
+        misses.update(run.misses)
+    faults = [run.page_faults for run in runs if run.page_faults is not None]
+    return Traced(
+        nodes={},
+        stats=dict(stats),
+        open_frames=sum(run.open_frames for run in runs),
+        misses=dict(misses),
+        kprobe_misses=sum(run.kprobe_misses for run in runs),
+        page_faults=sum(faults) if faults else None,
+    )
+
+
 def judge_trace(ledger: Ledger, traced: Traced, plan: TracePlan, failed: dict[str, str]) -> None:
     """Enter the tracer's counters, and in words what they mean.
 
     Args:
         ledger: where to.
-        traced: what the tracer counted.
+        traced: what the tracer counted, in all runs.
         plan: what was to be traced.
         failed: functions that could not be attached after all, and why.
     """

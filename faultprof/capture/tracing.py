@@ -7,7 +7,8 @@ Leaves to others: which functions and how (trace_plan), what the numbers mean (a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -51,6 +52,9 @@ _FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, m
 _TASK_HEAD = struct.Struct("=QQQQII")
 _FRAME = struct.Struct("=QQQQIHBB")
 
+# The longest that a program which has begun may take to end, with all that interrupts it.
+_SETTLE_SECONDS = 0.01
+
 # Fields whose offsets the program needs whatever is traced.
 _OFFSETS = (
     ("task_struct", "stack"),
@@ -89,8 +93,8 @@ class Traced:
         nodes: totals by path; a path is the numbers of its functions, root first.
         stats: the program's counters, by the names in ``_STATS``.
         open_frames: calls that had not returned when the recording ended.
-        misses: hits that the kernel skipped, by function.
-        kprobe_misses: hits of any kprobe that it skipped, as far as it tells.
+        misses: hits that the kernel skipped during the run, by function.
+        kprobe_misses: hits of any kprobe that it skipped then, as far as it tells.
         page_faults: what the kernel counted by itself (PERF_COUNT_SW_PAGE_FAULTS); None when
             every task was recorded.
     """
@@ -126,6 +130,8 @@ class Tracer:
         self.types = types
         self.off_cpu = off_cpu
         self.failed: dict[str, str] = {}
+        self._misses_before: dict[str, int] = {}
+        self._kprobe_misses_before = 0
         kprobed = [one for one in plan.functions if one.method == "kprobe" and one.at_symbols]
         self._together = kprobed if kprobed and try_kprobe_multi().works else []
         with ExitStack() as undo:
@@ -137,7 +143,7 @@ class Tracer:
             self._probes = ProbeSet(self._program, types.function_id)
             undo.callback(self._probes.close)
             self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
-            undo.callback(self._faults.close)
+            undo.callback(lambda: self._faults.close())  # the last run's
             self._attach_all()
             self._undo = undo.pop_all()
 
@@ -145,24 +151,48 @@ class Tracer:
         """Let the probes count; a held command is traced from its exec(2) on."""
         self.scope.start(self._program)
 
-    def stop(self) -> Traced:
-        """Detach the probes and return what they counted."""
+    def stop(self, *, detach: bool = True) -> Traced:
+        """Return what the probes counted.
+
+        Args:
+            detach: take the probes off; without that, another run may follow. What its command
+                has left behind is then not looked at any more.
+        """
         lost_tasks = self.scope.stop(self._program)
         faults, misses, kprobe_misses = self._faults.read(), self.misses(), self.kprobe_misses()
-        self._probes.close()
+        if detach:
+            self._probes.close()
+        inside = list(self._read_open_frames())
+        if not detach:
+            self._program.clear("tasks")
+            time.sleep(_SETTLE_SECONDS)
         stats = self.counters()
         nodes = self._read_nodes()
         totals = {node: self._read_totals(node) for node in nodes}
-        open_frames = _close_open_frames(totals, self._read_open_frames())
+        open_frames = _close_open_frames(totals, inside)
         stats["lost_tasks"] = lost_tasks
         return Traced(
             _by_path(nodes, totals),
             stats,
             open_frames,
-            misses,
-            kprobe_misses,
+            _grown(misses, self._misses_before),
+            kprobe_misses - self._kprobe_misses_before,
             faults.value if faults else None,
         )
+
+    def next_run(self, scope: Scope) -> None:
+        """Forget what was counted, after :meth:`stop`, and trace other tasks from now on.
+
+        The tree's nodes stay, so that the same paths need no new ones.
+        """
+        self.scope = scope
+        scope.move_to(self._program)
+        self._faults.close()
+        self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
+        self._program.zero("totals", self._read_nodes())
+        self._program.zero("stats", range(len(_STATS)))
+        self._misses_before = self.misses()
+        self._kprobe_misses_before = self.kprobe_misses()
 
     def lend_scope(self) -> Scope:
         """Return the scope for an engine beside this one, so that tasks are followed once."""
@@ -280,6 +310,12 @@ class Tracer:
                 yield [(frame[4], frame[2]) for frame in frames]
 
 
+def _grown(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    """Return by how much counters have grown, those that have."""
+    grown = {name: count - before.get(name, 0) for name, count in counts.items()}
+    return {name: count for name, count in grown.items() if count}
+
+
 def _kernel_knobs(types: Types) -> dict[str, int]:
     """Return offsets and flags of this kernel; a missing one reads as 0 where that is harmless."""
     knobs = {}
@@ -318,7 +354,7 @@ def _added_up(parts: list[NodeTotals]) -> NodeTotals:
 
 
 def _close_open_frames(
-    totals: dict[int, NodeTotals], tasks: Iterator[list[tuple[int, int]]]
+    totals: dict[int, NodeTotals], tasks: Iterable[list[tuple[int, int]]]
 ) -> int:
     """Count calls that have not returned like those that never will: with their children's time.
 
@@ -348,4 +384,6 @@ def _by_path(
     for number, (parent, function) in nodes.items():
         paths[number] = (*paths[parent], function)  # a parent is older than its children
         parts.setdefault(paths[number], []).append(totals[number])
-    return {path: _added_up(found) for path, found in parts.items()}
+    added = {path: _added_up(found) for path, found in parts.items()}
+    # What has none of these is from another run.
+    return {path: one for path, one in added.items() if one.calls or one.unfinished}

@@ -69,13 +69,36 @@ def _common(
 
 
 def _mount() -> None:
-    from faultprof.cli import compare, doctor, functions, record, report, workload
+    from faultprof.cli import (
+        ab,
+        compare,
+        diff,
+        doctor,
+        export,
+        flame,
+        functions,
+        html,
+        import_text,
+        inlines,
+        plot,
+        record,
+        report,
+        workload,
+    )
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
+    _add(flame.flame)
+    _add(html.html)
+    _add(plot.plot)
+    _add(export.export)
+    _add(ab.ab)
     _add(compare.compare)
+    _add(diff.diff)
+    _add(import_text.import_text, name="import")
     _add(doctor.doctor)
     _add(functions.functions)
+    _add(inlines.inlines)
     app.add_typer(workload.app, name="workload")
 
 

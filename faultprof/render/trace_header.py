@@ -46,18 +46,12 @@ def trace_header_lines(
         terminal: what the output can show.
         columns: which columns of percentages and times follow; None for others.
     """
-    metadata = recording.metadata
-    calls = sum(node.calls for nodes in recording.traced.values() for node in nodes)
-    measured = [("mode", _mode(metadata))]
-    if metadata.functions:
-        measured.append(("probes", _probes(metadata)))
-    measured.append(("calls", f"{calls:,} in {runs_text(metadata)}"))
-    for key, text in entries(metadata, measured):
+    for key, text in traced_entries(recording, selection):
         yield from entry(key, text, terminal)
     if columns is None:
         return
-    if selection.comms is None and metadata.frequency:
-        check = cross_check(recording, selection.root)
+    if selection.comms is None and recording.metadata.frequency:
+        check = cross_check(recording, selection.root, runs=selection.runs)
         yield from entry("check", check_text(check), terminal)
         if check.in_probes:
             yield from entry("", probes_text(check), terminal)
@@ -68,6 +62,22 @@ def trace_header_lines(
     if len(tree):
         ratio = _RATIO if columns == "tree" and selection.wide else ""
         yield from entry("columns", _COLUMNS + ratio, terminal)
+
+
+def traced_entries(recording: Recording, selection: Selection) -> Iterator[tuple[str, str]]:
+    """Yield what a header says of a recording of traced calls."""
+    metadata = recording.metadata
+    calls = sum(
+        node.calls
+        for run, nodes in recording.traced.items()
+        if selection.run in (None, run)
+        for node in nodes
+    )
+    measured = [("mode", _mode(metadata))]
+    if metadata.functions:
+        measured.append(("probes", _probes(metadata)))
+    measured.append(("calls", f"{calls:,} in {runs_text(metadata, selection)}"))
+    yield from entries(metadata, measured)
 
 
 def _mode(metadata: Metadata) -> str:

@@ -49,7 +49,7 @@ def histogram_lines(
     if not recording.has_trace:
         raise no_trace(recording)
     tree = selection.trace_tree(recording)
-    calls = _calls(tree, function)
+    calls = timed_calls(tree, function)
     yield from trace_header_lines(recording, tree, selection, terminal)
     for key, text in _about(tree, function, calls, selection, terminal.glyphs):
         yield from entry(key, text, terminal)
@@ -78,7 +78,12 @@ def bars(histogram: Histogram) -> list[Bar]:
     return rows
 
 
-def _calls(tree: TraceTree, function: str) -> Calls:
+def timed_calls(tree: TraceTree, function: str) -> Calls:
+    """Return all calls of ``function``, some of which have a duration.
+
+    Raises:
+        FaultprofError: exit code 2, when there are none.
+    """
     found = [one.calls for one in tree.functions() if one.frame.function == function]
     if not found:
         raise tree.unknown(function)
