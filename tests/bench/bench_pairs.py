@@ -21,7 +21,8 @@ FUNCTION = "handle_mm_fault"
 PAGES = 500
 
 # One sample a second beside the trace: as good as none.
-_TRACE = f"faultprof record -q --mode trace -f {FUNCTION} -F 1 -o /tmp/x.fprof --attach"
+_SAMPLES = "--clock cpu-clock -F 1"
+_TRACE = f"faultprof record -q --mode trace -f {FUNCTION} {_SAMPLES} -o /tmp/x.fprof --attach"
 _ONE_LINER = (
     f"kprobe:{FUNCTION} {{ @start[tid] = nsecs; }} kretprobe:{FUNCTION} /@start[tid]/ "
     "{ @ns = hist(nsecs - @start[tid]); delete(@start[tid]); }"
