@@ -6,11 +6,13 @@ Leaves to others: which nodes belong together (``trace_tree``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from faultprof.analysis.histogram import added, quantile_ns
 from faultprof.recording.histogram import Histogram
+from faultprof.recording.per_call import PerCall
 from faultprof.recording.traced import TracedNode, sum_known
 
 
@@ -31,6 +33,7 @@ class Calls:
         min_ns: the shortest call; None when no call has a time.
         max_ns: the longest call; likewise.
         histogram: the calls by duration, see ``recording.histogram``.
+        per_call: the caller's calls that made these, by how many, see ``recording.per_call``.
     """
 
     calls: int = 0
@@ -44,6 +47,7 @@ class Calls:
     min_ns: int | None = None
     max_ns: int | None = None
     histogram: Histogram = ()
+    per_call: PerCall = ()
 
     @classmethod
     def of(cls, node: TracedNode) -> Calls:
@@ -60,6 +64,7 @@ class Calls:
             min_ns=node.min_ns,
             max_ns=node.max_ns,
             histogram=node.histogram,
+            per_call=node.per_call,
         )
 
     @property
@@ -115,4 +120,12 @@ def together(parts: Iterable[Calls]) -> Calls:
         min_ns=min((part.min_ns for part in parts if part.min_ns is not None), default=None),
         max_ns=max((part.max_ns for part in parts if part.max_ns is not None), default=None),
         histogram=added(part.histogram for part in parts),
+        per_call=_added(part.per_call for part in parts),
     )
+
+
+def _added(parts: Iterable[PerCall]) -> PerCall:
+    sums: Counter[int] = Counter()
+    for part in parts:
+        sums.update(dict(part))
+    return tuple(sorted(sums.items()))

@@ -15,6 +15,9 @@ them in the function:
     caller, arch_rethook_trampoline, ...           kretprobe of f, which has left the stack
     host, asm_exc_int3, ...                        kprobe inside a function, which is in its time
 
+Where kprobes are breakpoints everywhere, as on arm64, the last form also stands for the entry of a
+function: its probe then counts for the function itself.
+
 The part of a probe's time between the two readings of the clock is the function's for the tracer,
 and the caller's here: that is for the calibration to explain.
 """

@@ -125,9 +125,12 @@ class Engines:
             detach: take the probes off; without that, :meth:`next_run` may follow.
         """
         samples = self._sampler.stop()
+        captured = Captured(self._sampling, samples, self._user_files)
+        if self._tracer is not None:
+            # Samples have probes and trampolines among their callers; those go with the engines.
+            self._kallsyms = self._kallsyms or _read_kallsyms()
         if detach:
             self._sampler.close()
-        captured = Captured(self._sampling, samples, self._user_files)
         if self._tracer is not None:
             captured = self._with_trace(captured, self._tracer, detach=detach)
         if self._user_files is not None:
@@ -140,10 +143,6 @@ class Engines:
 
     def _with_trace(self, captured: Captured, tracer: Tracer, *, detach: bool) -> Captured:
         """Stop a tracer and add what it has."""
-        from faultprof.kernel.kallsyms import Kallsyms
-
-        # Samples have the probes' trampolines among their callers; those go with the probes.
-        self._kallsyms = self._kallsyms or Kallsyms.read()
         traced = tracer.stop(detach=detach)
         if detach:
             tracer.close()
@@ -154,6 +153,12 @@ class Engines:
             failed=tracer.failed,
             kallsyms=self._kallsyms,
         )
+
+
+def _read_kallsyms() -> Kallsyms:
+    from faultprof.kernel.kallsyms import Kallsyms
+
+    return Kallsyms.read()
 
 
 def _sampling(options: RecordOptions, *, traced: bool) -> SamplingOptions:

@@ -106,6 +106,13 @@ class Outcome:
     def __len__(self) -> int:
         return len(self._runs)
 
+    @property
+    def calls(self) -> int | None:
+        """Traced calls of all runs; None without a trace."""
+        if all(run.traced is None for run in self._runs):
+            return None
+        return sum(path.calls for run in self._runs for path in run.traced_paths)
+
     def add(self, run: Run) -> None:
         """Name what a run left behind.
 

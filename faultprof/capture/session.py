@@ -275,8 +275,10 @@ class _Recorder:
                 )
             ledger = outcome.write(self._schedule.metadata(complete))
             runs = f" in {complete} runs" if self._schedule.repeat > 1 else ""
-            samples = ledger.counters["samples"]
-            self._session.say(f"{samples} samples{runs}, {ledger.verdict}; wrote {options.output}")
+            taken = f"{ledger.counters['samples']} samples{runs}"
+            if outcome.calls is not None:
+                taken = f"{outcome.calls:,} calls, {taken}"
+            self._session.say(f"{taken}, {ledger.verdict}; wrote {options.output}")
             degraded = degraded or ledger.degraded
         return degraded
 

@@ -22,6 +22,8 @@ _LOSSES = {
     "too_deep": "{count} calls below 32 traced functions were left out",
     "tasks_full": "{count} calls of tasks beyond the first 8,192 were left out",
     "nodes_full": f"{{count}} calls on paths beyond the first {MAX_NODES:,} were left out",
+    "callees_full": "{count} calls are missing where calls for one call of the caller are counted: "
+    "it had called 8 other functions before",
     "lost_tasks": "{count} tasks were not followed, the map of tasks was full",
 }
 
@@ -54,6 +56,8 @@ def judge_trace(ledger: Ledger, traced: Traced, plan: TracePlan, failed: dict[st
     """
     for name, count in traced.stats.items():
         ledger.count(name, count)
+    locked = traced.stats["faults"] - traced.stats["faults_under_vma_lock"]
+    ledger.count("faults_under_mmap_lock", locked)
     ledger.count("unfinished_calls", traced.open_frames)
     for name, sentence in _LOSSES.items():
         if traced.stats[name]:

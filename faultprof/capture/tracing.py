@@ -26,6 +26,7 @@ MAX_NODES = 1024
 _MAX_TASKS = 8192
 _MAX_DEPTH = 32
 HISTOGRAM_BUCKETS = 144
+PER_CALL_BUCKETS = 8
 
 # Placeholders of the templates.
 _NUMBER, _WHAT = 0x0FA70001, 0x0FA70002
@@ -45,12 +46,13 @@ _STATS = (
     "faults",
     "faults_retried",
     "faults_under_vma_lock",
+    "callees_full",
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
 _FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, max, off-CPU
 _TASK_HEAD = struct.Struct("=QQQQII")
-_FRAME = struct.Struct("=QQQQIHBB")
+_FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
 
 # The longest that a program which has begun may take to end, with all that interrupts it.
 _SETTLE_SECONDS = 0.01
@@ -73,7 +75,10 @@ _FLAGS = {
 
 
 class NodeTotals(NamedTuple):
-    """What the kernel added up for one node; times in nanoseconds."""
+    """What the kernel added up for one node; times in nanoseconds.
+
+    ``per_call``: the calls of its caller that called it, by ``recording.per_call``'s buckets.
+    """
 
     calls: int
     unfinished: int
@@ -83,6 +88,7 @@ class NodeTotals(NamedTuple):
     max_ns: int
     offcpu_ns: int | None
     histogram: tuple[int, ...]
+    per_call: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -214,13 +220,15 @@ class Tracer:
         """Return how often each function has been called so far, over all paths."""
         calls: dict[str, int] = dict.fromkeys((one.name for one in self.plan.functions), 0)
         for path, totals in self.totals().items():
-            calls[self.plan.functions[path[-1]].name] += totals.calls
+            calls[path[-1]] += totals.calls
         return calls
 
-    def totals(self) -> dict[tuple[int, ...], NodeTotals]:
-        """Return what has been added up so far, by path: numbers of functions, root first."""
+    def totals(self) -> dict[tuple[str, ...], NodeTotals]:
+        """Return what has been counted so far, by the names of a path's functions, root first."""
         nodes = self._read_nodes()
-        return _by_path(nodes, {node: self._read_totals(node) for node in nodes})
+        by_path = _by_path(nodes, {node: self._read_totals(node) for node in nodes})
+        names = [one.name for one in self.plan.functions]
+        return {tuple(names[number] for number in path): one for path, one in by_path.items()}
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
@@ -237,6 +245,7 @@ class Tracer:
             "KPROBE_MANY": int(bool(self._together)),
             "HITS": int(any(one.method is None for one in alone)),
             "OFFCPU": int(self.off_cpu),
+            "MULTIPLICITY": 1,
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,
         }
@@ -294,7 +303,7 @@ class Tracer:
 
     def _read_totals(self, node: int) -> NodeTotals:
         per_cpu = self._program.read_per_cpu("totals", node)
-        return _added_up([_totals(cpu) for cpu in per_cpu if cpu[0] or cpu[1]])
+        return _added_up([_totals(cpu) for cpu in per_cpu if any(cpu)])
 
     def _read_open_frames(self) -> Iterator[list[tuple[int, int]]]:
         """Yield of each task that is inside traced functions (node, children's ns), root first."""
@@ -333,8 +342,10 @@ def _kernel_knobs(types: Types) -> dict[str, int]:
 
 def _totals(figures: tuple[int, ...]) -> NodeTotals:
     calls, unfinished, below, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
-    histogram = figures[_FIGURES:]
-    return NodeTotals(calls, unfinished, inclusive + below, own, least, most, off_cpu, histogram)
+    histogram, per_call = figures[_FIGURES:-PER_CALL_BUCKETS], figures[-PER_CALL_BUCKETS:]
+    return NodeTotals(
+        calls, unfinished, inclusive + below, own, least, most, off_cpu, histogram, per_call
+    )
 
 
 def _added_up(parts: list[NodeTotals]) -> NodeTotals:
@@ -350,6 +361,11 @@ def _added_up(parts: list[NodeTotals]) -> NodeTotals:
         offcpu_ns=sum(part.offcpu_ns or 0 for part in parts),
         histogram=tuple(map(sum, zip(*(part.histogram for part in parts), strict=True)))
         or (0,) * HISTOGRAM_BUCKETS,
+        # One CPU may have one too few, which it wrote as a number without a sign.
+        per_call=tuple(
+            sum(counts) % (1 << 64)
+            for counts in zip(*(part.per_call for part in parts), strict=True)
+        ),
     )
 
 

@@ -99,7 +99,7 @@ class Metadata:
     Args:
         command: argument vector; empty when nothing was run (-p, -a).
         kernel: the kernel that was measured.
-        mode: ``sample``, ``trace`` or ``import``.
+        mode: ``sample``; ``trace``, which has samples beside it; or ``import``.
         clock: what drove the sampler: ``cycles`` or ``cpu-clock``; "" without a sampler. Of an
             imported text its event, whichever it was, "" where it names none.
         frequency: samples per second and CPU that were asked for; 0 without a sampler.

@@ -26,7 +26,11 @@ _COLUMNS = (
     "incl.: inclusive time; avg to max: of single calls, p50 and p99 within 25%; off-CPU: the part "
     "of the inclusive time not running; -: not known; no branch: the only callee shown"
 )
-_RATIO = "; /caller: calls for one call of the caller, mean only"
+_OFTEN = (
+    "; {times}, {most}: where it is ever more than one, calls for one call of the caller, in the "
+    "mean and at most (of 2, 4, 8 and so on)"
+)
+_RATIO = "; /caller: the mean of these calls"
 
 
 def trace_header_lines(
@@ -60,8 +64,11 @@ def trace_header_lines(
         text = f"calls, total and self time are divided by the {tree.faults:,} calls of {FAULT}"
         yield from entry("per fault", text, terminal)
     if len(tree):
-        ratio = _RATIO if columns == "tree" and selection.wide else ""
-        yield from entry("columns", _COLUMNS + ratio, terminal)
+        more = ""
+        if columns == "tree":
+            glyphs = terminal.glyphs
+            more = _OFTEN.format(times=glyphs.times, most=glyphs.most) + _RATIO * selection.wide
+        yield from entry("columns", _COLUMNS + more, terminal)
 
 
 def traced_entries(recording: Recording, selection: Selection) -> Iterator[tuple[str, str]]:

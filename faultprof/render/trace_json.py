@@ -15,8 +15,10 @@ traced), ``per_fault`` (whether ``calls``, ``unfinished``, ``inclusive_ns``, ``s
 ``avg_ns``, ``min_ns``, ``max_ns``, ``p50_ns``, ``p99_ns``, ``offcpu_ns`` (null: nobody looked) and
 ``histogram`` (``[[upper_ns, count], ...]``, the upper bounds inclusive, the last possible one
 2**63 - 1). Where calls were counted and not timed, percentages, times and histogram are null.
-``tree`` has the same for each node, ``calls_per_caller`` (calls for one call of the caller, mean
-only) and ``children``. Its top is the chosen root or the only one, else ``[all]`` with nothing but
+``tree`` has the same for each node, ``calls_per_caller`` (calls for one call of the caller, the
+mean), ``per_call`` (``[[most, count], ...]``: how many calls of the caller made how many of these
+calls, 0, 1, 2, up to 4, 8, ... 64, and more, ``most`` being 2**63 - 1; null: not counted) and
+``children``. Its top is the chosen root or the only one, else ``[all]`` with nothing but
 percentages and times.
 """
 
@@ -88,7 +90,9 @@ def _tree(tree: TraceTree, selection: Selection) -> Iterator[str]:
 def _nodes(tree: TraceTree, selection: Selection) -> Iterator[tuple[int, str]]:
     for place, node in enumerate(tree.nodes):
         figures = _figures(node.calls, tree, selection)
-        figures["calls_per_caller"] = tree.per_caller(place)
+        edge = tree.edge(place)
+        figures["calls_per_caller"] = edge.mean if edge else None
+        figures["per_call"] = (edge.per_call if edge else None) or None
         yield node.depth, json_name(node.frame) + _members(figures)
 
 

@@ -21,7 +21,10 @@ TRACE_NUMBERS = {
     "FUNCTIONS": 9,
     "MAX_NODES": 16,
     "MAX_TASKS": 16,
-    **dict.fromkeys(("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS"), 9),
+    "MULTIPLICITY": 1,
+    **dict.fromkeys(
+        ("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS", "MAP_PAGES"), 9
+    ),
     **dict.fromkeys(
         (
             "OFFSET_TASK_STRUCT_STACK",
@@ -81,6 +84,12 @@ def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
     assert ("on_switch" in programs) == bool(switches["OFFCPU"])
     fentry = {name for name in programs if name.startswith(("kfunc__", "kretfunc__"))}
     assert len(fentry) == 2 * switches["FENTRY"]
+
+
+def test_a_trace_without_numbers_per_call() -> None:
+    knobs = dict.fromkeys(("SCOPE_ALL", "OFFCPU", "MULTIPLICITY"), 0)
+    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs, "FENTRY": 1, "KPROBE": 1})
+    assert {"enter_template", "hit_template"} <= programs
 
 
 BORROW = """

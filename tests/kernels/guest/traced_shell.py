@@ -131,7 +131,7 @@ def _tracer(pid: int, attach: Attach) -> Tracer:
     return tracer
 
 
-def assert_consistent(nodes: dict[tuple[int, ...], NodeTotals]) -> None:
+def assert_consistent(nodes: dict[tuple[str, ...], NodeTotals]) -> None:
     """Demand of a call tree that it adds up, to the nanosecond."""
     assert nodes
     for path, totals in nodes.items():
