@@ -87,9 +87,11 @@ def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
 
 
 def test_a_trace_without_numbers_per_call() -> None:
-    knobs = dict.fromkeys(("SCOPE_ALL", "OFFCPU", "MULTIPLICITY"), 0)
-    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs, "FENTRY": 1, "KPROBE": 1})
-    assert {"enter_template", "hit_template"} <= programs
+    knobs = dict.fromkeys(("SCOPE_ALL", "OFFCPU", "MULTIPLICITY"), 0) | dict.fromkeys(
+        TRACE_KINDS, 1
+    )
+    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs})
+    assert {"enter_template", "enter_many", "hit_template"} <= programs
 
 
 BORROW = """
