@@ -90,7 +90,7 @@ def test_a_trace_without_numbers_per_call() -> None:
     knobs = dict.fromkeys(("SCOPE_ALL", "OFFCPU", "MULTIPLICITY"), 0)
     kinds = dict.fromkeys(TRACE_KINDS, 1)
     programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs, **kinds})
-    assert {"enter_template", "hit_template"} <= programs
+    assert {"enter_template", "enter_many", "hit_template"} <= programs
 
 
 BORROW = """
