@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from faultprof.analysis.calls import Calls, together
+from faultprof.analysis.calls import Calls, Overhead, together
 from faultprof.analysis.functions import Function, join_frames, nearest
+from faultprof.analysis.statistics import Estimate
 from faultprof.errors import ExitCode, FaultprofError
 from faultprof.recording.frames import Frame
 
@@ -219,7 +220,13 @@ class TraceTree:
 
 def _inner(calls: Calls) -> Calls:
     """Return calls whose time is in that of the outer calls of the same function."""
-    return replace(calls, inclusive_ns=0, offcpu_ns=None if calls.offcpu_ns is None else 0)
+    overhead = calls.overhead
+    return replace(
+        calls,
+        inclusive_ns=0,
+        offcpu_ns=None if calls.offcpu_ns is None else 0,
+        overhead=overhead and Overhead(Estimate(0, 0, 0), overhead.own),
+    )
 
 
 def _largest_first(one: TracedFunction) -> tuple[int, int, Frame]:
