@@ -30,14 +30,18 @@ from typing import Any
 from faultprof.analysis.calls import Calls, Overhead
 from faultprof.analysis.statistics import Estimate
 from faultprof.analysis.trace_tree import TraceNode, TraceTree
+from faultprof.recording.calibration import (
+    CONDITION,
+    FAULT_FLAGS,
+    FREE,
+    HIT,
+    Calibration,
+    calibration_of,
+)
+from faultprof.recording.metadata import Metadata
 
 CONTENDED_SHARE = 0.05
 """Part of a node's inclusive time off the CPU from which on it is taken to be one of waiting."""
-
-# Of what a pair's cost depends on beside how it is attached.
-CONDITION = "+condition"
-FAULT_FLAGS = "+fault"
-HIT = "count-only"
 
 
 class Flag(StrEnum):
@@ -69,6 +73,33 @@ NO_COST = Estimate(0, 0, 0)
 
 Costs = Mapping[str, ProbeCost]
 """Costs by the kind of probe: ``kprobe``, ``fentry``, these with a feature behind it, and HIT."""
+
+
+def costs_of(calibration: Calibration) -> Costs:
+    """Return the cost of each kind of probe that a calibration measured.
+
+    It is that of one thread; where more threads made it dearer, the interval reaches up to there.
+    """
+    costs: dict[str, ProbeCost] = {}
+    for one in sorted(calibration.measured, key=lambda one: one.threads):
+        inner, outer = Estimate(*(one.inside_ns or FREE)), Estimate(*one.outside_ns)
+        if one.kind in costs:
+            before = costs[one.kind]
+            inner, outer = _reaching(before.inner, inner), _reaching(before.outer, outer)
+        costs[one.kind] = ProbeCost(inner, outer)
+    return costs
+
+
+def compensated(tree: TraceTree, metadata: Metadata) -> TraceTree:
+    """Return a recording's whole tree, compensated if the recording holds a calibration.
+
+    Raises:
+        FaultprofError: exit code 4, when the calibration is damaged.
+    """
+    calibration = calibration_of(metadata.calibration)
+    if calibration is None:
+        return tree
+    return compensate(tree, Kinds(metadata.functions), costs_of(calibration))
 
 
 class Kinds:
@@ -175,6 +206,10 @@ def _plus(*parts: Estimate) -> Estimate:
         sum(part.low for part in parts),
         sum(part.high for part in parts),
     )
+
+
+def _reaching(one: Estimate, other: Estimate) -> Estimate:
+    return Estimate(one.value, min(one.low, other.low), max(one.high, other.high))
 
 
 def _plus_known(*parts: Estimate | None) -> Estimate | None:

@@ -20,6 +20,7 @@ from enum import IntEnum
 _SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
 
 _COMMAND_PROG_LOAD = 5
+_COMMAND_PROG_TEST_RUN = 10
 _COMMAND_OBJ_GET_INFO_BY_FD = 15
 _COMMAND_RAW_TRACEPOINT_OPEN = 17
 
@@ -74,6 +75,29 @@ class _RawTracepointAttr(ctypes.Structure):
     )
 
 
+class _TestRunAttr(ctypes.Structure):
+    """``union bpf_attr`` as BPF_PROG_TEST_RUN reads it, up to ``batch_size`` (Linux 5.18)."""
+
+    _fields_ = (
+        ("prog_fd", ctypes.c_uint32),
+        ("retval", ctypes.c_uint32),
+        ("data_size_in", ctypes.c_uint32),
+        ("data_size_out", ctypes.c_uint32),
+        ("data_in", ctypes.c_uint64),
+        ("data_out", ctypes.c_uint64),
+        ("repeat", ctypes.c_uint32),
+        ("duration", ctypes.c_uint32),
+        ("ctx_size_in", ctypes.c_uint32),
+        ("ctx_size_out", ctypes.c_uint32),
+        ("ctx_in", ctypes.c_uint64),
+        ("ctx_out", ctypes.c_uint64),
+        ("flags", ctypes.c_uint32),
+        ("cpu", ctypes.c_uint32),
+        ("batch_size", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
+    )
+
+
 class _InfoAttr(ctypes.Structure):
     """``union bpf_attr`` as BPF_OBJ_GET_INFO_BY_FD reads it."""
 
@@ -94,6 +118,21 @@ def recursion_misses(program_fd: int) -> int:
     _bpf(_COMMAND_OBJ_GET_INFO_BY_FD, attr)
     misses: int = struct.unpack_from("=Q", info, _RECURSION_MISSES_AT)[0]
     return misses
+
+
+def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
+    """Run a raw tracepoint's program once, here and now, as if the tracepoint had been hit.
+
+    Raises:
+        OSError: as bpf(2); EINVAL on kernels before 5.10.
+    """
+    values = (ctypes.c_uint64 * len(arguments))(*arguments)
+    attr = _TestRunAttr(
+        prog_fd=program_fd,
+        ctx_size_in=ctypes.sizeof(values),
+        ctx_in=ctypes.addressof(values),
+    )
+    _bpf(_COMMAND_PROG_TEST_RUN, attr)
 
 
 def instruction(

@@ -30,6 +30,7 @@ from faultprof.kernel.kallsyms import Kallsyms
 from faultprof.kernel.resolve import resolve
 from faultprof.kernel.selection import choose, require_traceable
 from faultprof.kernel.view import KernelView
+from faultprof.recording.calibration import Calibration
 
 # Beside a tracer the sampler only checks its shares: at this rate it costs next to nothing.
 CROSS_CHECK_HZ = 99
@@ -41,6 +42,7 @@ class Captured:
 
     ``failed``: functions of the plan that could not be attached after all, and why.
     ``kallsyms``: the symbols as they were while the probes were attached; None without a tracer.
+    ``calibration``: what the tracer's probes cost; None when nobody measured it.
     """
 
     sampling: SamplingOptions
@@ -50,6 +52,7 @@ class Captured:
     traced: Traced | None = None
     failed: dict[str, str] = field(default_factory=dict)
     kallsyms: Kallsyms | None = None
+    calibration: Calibration | None = None
 
 
 class Engines:
@@ -59,12 +62,20 @@ class Engines:
         options: what is asked for.
         scope: which tasks are recorded.
         owner: whose cache is used for debuginfo; None for the caller's.
+        calibration: what probes cost here, if that is known.
 
     Raises:
         FaultprofError: this machine cannot record so (exit code 3).
     """
 
-    def __init__(self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> None:
+    def __init__(
+        self,
+        options: RecordOptions,
+        scope: Scope,
+        owner: tuple[int, int] | None,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self._calibration = calibration
         view = KernelView.read(owner=owner) if options.mode == "trace" else None
         self._plan = trace_plan(options, view) if view is not None else None
         self._sampling = _sampling(options, traced=self._plan is not None)
@@ -109,6 +120,7 @@ class Engines:
             traced=traced,
             failed=failed,
             kallsyms=kallsyms,
+            calibration=self._calibration,
         )
 
     def close(self) -> None:

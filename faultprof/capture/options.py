@@ -39,6 +39,7 @@ class RecordOptions:
     functions: tuple[str, ...] = ()
     attach: Attach = "auto"
     off_cpu: bool = True
+    calibrate: bool = True
     as_root: bool = False
     strict: bool = False
 

@@ -130,6 +130,7 @@ def _functions(plan: TracePlan | None) -> dict[str, Any]:
 
 
 def _describe(options: RecordOptions, run: Run, ledger: Ledger) -> Metadata:
+    calibration = run.captured.calibration
     return Metadata(
         command=options.command,
         kernel=kernel_info(),
@@ -142,6 +143,7 @@ def _describe(options: RecordOptions, run: Run, ledger: Ledger) -> Metadata:
         cpu=cpu_info(),
         functions=_functions(run.captured.plan),
         options=options.to_json(),
+        calibration=calibration.to_json() if calibration is not None else None,
     )
 
 

@@ -25,6 +25,7 @@ from faultprof.errors import ExitCode
 if TYPE_CHECKING:
     from faultprof.capture.engines import Engines
     from faultprof.capture.outcome import Run
+    from faultprof.recording.calibration import Calibration
 
 # After an interrupt the command has this long to end before the recording is written without
 # its exit status.
@@ -111,6 +112,8 @@ class Session:
         from faultprof.capture.scope import Scope
 
         options = self.options
+        owner = self.identity.owner if self.identity is not None else None
+        calibration = self._calibration(owner)
         held = command is not None and not options.everything
         pid = command.pid if command is not None and held else options.pid
         allow_many_events()
@@ -121,10 +124,18 @@ class Session:
         undo.callback(preload.join)
         from faultprof.capture.engines import Engines
 
-        owner = self.identity.owner if self.identity is not None else None
-        engines = undo.enter_context(closing(Engines(options, Scope(pid, held), owner)))
+        scope = Scope(pid, held)
+        engines = undo.enter_context(closing(Engines(options, scope, owner, calibration)))
         preload.join()
         return engines
+
+    def _calibration(self, owner: tuple[int, int] | None) -> Calibration | None:
+        """Return what probes cost here, where that is wanted; before anything else uses a CPU."""
+        if self.options.mode != "trace" or not self.options.calibrate:
+            return None
+        from faultprof.capture.calibration_store import at_hand
+
+        return at_hand(owner, self.say)
 
     def _measure(
         self, command: Command | None, target: Target | None, engines: Engines, signals: Signals

@@ -47,8 +47,8 @@ _STATS = (
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
 _FIGURES = 7  # calls, unfinished, inclusive, self, min, max, off-CPU
-_TASK_HEAD = struct.Struct("=QQQQII")
-_FRAME = struct.Struct("=QQQQIHBB")
+TASK_HEAD = struct.Struct("=QQQQII")
+FRAME = struct.Struct("=QQQQIHBB")
 
 # Fields whose offsets the program needs whatever is traced.
 _OFFSETS = (
@@ -229,9 +229,9 @@ class Tracer:
         _, states = self._program.read_hash_records("tasks")
         for state in states:
             record = state.tobytes()
-            depth = min(_TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
+            depth = min(TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
             frames = [
-                _FRAME.unpack_from(record, _TASK_HEAD.size + level * _FRAME.size)
+                FRAME.unpack_from(record, TASK_HEAD.size + level * FRAME.size)
                 for level in range(depth)
             ]
             if frames:

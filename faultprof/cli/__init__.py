@@ -51,11 +51,12 @@ def _common(
 
 
 def _mount() -> None:
-    from faultprof.cli import compare, doctor, functions, record, report, workload
+    from faultprof.cli import calibrate, compare, doctor, functions, record, report, workload
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
     _add(compare.compare)
+    _add(calibrate.calibrate)
     _add(doctor.doctor)
     _add(functions.functions)
     app.add_typer(workload.app, name="workload")

@@ -95,6 +95,12 @@ def record(
         bool,
         typer.Option(help="While tracing, tell time not running (sched_switch) from time running."),
     ] = True,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            help="While tracing, take out what the probes cost; measured once for each kernel."
+        ),
+    ] = True,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -155,6 +161,7 @@ def record(
         functions=tuple(function or ()),
         attach=attach.value,
         off_cpu=off_cpu,
+        calibrate=calibrate,
         as_root=as_root,
         strict=strict,
     )

@@ -12,8 +12,10 @@ from typing import Literal
 
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import FAULT, TraceTree
+from faultprof.recording.calibration import calibration_of
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
+from faultprof.render.calibration import cost_text
 from faultprof.render.header import entries, entry, runs_text
 from faultprof.render.terminal import Terminal
 from faultprof.render.units import prose
@@ -23,6 +25,10 @@ _SHOWN = 3
 _COLUMNS = (
     "incl.: inclusive time; avg to max: of single calls, p50 and p99 within 25%; off-CPU: the part "
     "of the inclusive time not running; -: not known; no branch: the only callee shown"
+)
+_WITHOUT_PROBES = (
+    "; comp.: avg without the probes (! overhead-limited: they cost as much as what is left; ~ "
+    "contended: waiting cannot be compensated, see perturb)"
 )
 _RATIO = "; /caller: calls for one call of the caller, mean only"
 
@@ -49,6 +55,8 @@ def trace_header_lines(
     measured = [("mode", _mode(metadata))]
     if metadata.functions:
         measured.append(("probes", _probes(metadata)))
+    if (calibration := calibration_of(metadata.calibration)) is not None:
+        measured.append(("cost", cost_text(calibration, metadata.functions)))
     measured.append(("calls", f"{calls:,} in {runs_text(metadata)}"))
     for key, text in entries(metadata, measured):
         yield from entry(key, text, terminal)
@@ -60,7 +68,8 @@ def trace_header_lines(
         yield from entry("per fault", text, terminal)
     if len(tree):
         ratio = _RATIO if columns == "tree" and selection.wide else ""
-        yield from entry("columns", _COLUMNS + ratio, terminal)
+        without = _WITHOUT_PROBES if metadata.calibration is not None else ""
+        yield from entry("columns", _COLUMNS + ratio + without, terminal)
 
 
 def _mode(metadata: Metadata) -> str:

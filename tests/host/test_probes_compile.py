@@ -76,3 +76,7 @@ def test_trace(switches: dict[str, int]) -> None:
     assert ("on_switch" in programs) == bool(switches["OFFCPU"])
     fentry = {name for name in programs if name.startswith(("kfunc__", "kretfunc__"))}
     assert len(fentry) == 2 * switches["FENTRY"]
+
+
+def test_calibrate() -> None:
+    assert _compile("calibrate.bpf.c", {"LOOPS": 1000}) == {"drive", "drive_once"}

@@ -15,9 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultprof.analysis.compensation import (
-    CONDITION,
-    FAULT_FLAGS,
-    HIT,
     Costs,
     Flag,
     Kinds,
@@ -27,6 +24,7 @@ from faultprof.analysis.compensation import (
 )
 from faultprof.analysis.statistics import Estimate
 from faultprof.analysis.trace_tree import TraceTree
+from faultprof.recording.calibration import CONDITION, FAULT_FLAGS, HIT
 from faultprof.recording.frames import Frame
 from faultprof.recording.traced import TracedPath
 from tests.unit.recordings import in_memory

@@ -1,0 +1,258 @@
+"""Measures what probes cost here, each kind with the tracer's own programs and maps.
+
+Knows: the kinds of probes, and how the four parts of a pair are told apart.
+Leaves to others: the loop that hits them (``calibration_loop``), what is no pair of probes
+(``calibration_beside``), what a calibration is (``recording.calibration``) and keeping it
+(``calibration_store``).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from faultprof.bpf.probes import Method, ProbePoint
+from faultprof.capture.calibration_beside import measured_sample, measured_switch, switch_ns
+from faultprof.capture.calibration_loop import REPEATS, Bench, Loop, repeated
+from faultprof.capture.machine import cpu_info, kernel_info
+from faultprof.capture.scope import Scope
+from faultprof.capture.trace_plan import TracedFunction, TracePlan, What
+from faultprof.errors import FaultprofError
+from faultprof.kernel.conditions import Condition, Kind
+from faultprof.kernel.resolve import resolve
+from faultprof.kernel.resolved import How, Resolved
+from faultprof.kernel.selection import choose
+from faultprof.kernel.view import KernelView
+from faultprof.recording.calibration import (
+    CONDITION,
+    FAULT_FLAGS,
+    HIT,
+    Calibration,
+    Cost,
+    Measured,
+    Parts,
+    shortest,
+)
+
+METHODS: tuple[Method, ...] = ("kprobe", "fentry")
+
+# What the loop calls; see probes/calibrate.bpf.c.
+_EMPTY, _CLOCK = "bpf_get_numa_node_id", "bpf_ktime_get_boot_ns"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A kind of probe, the function that it is measured on, and one that tells its parts apart."""
+
+    kind: str
+    function: TracedFunction
+    clock: TracedFunction | None = None
+
+
+def calibrate(
+    *,
+    threads: Iterable[int] = (1,),
+    methods: Sequence[Method] = METHODS,
+    owner: tuple[int, int] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Calibration:
+    """Measure every kind of probe that can be had here.
+
+    Args:
+        threads: for each of these numbers of threads, up to ``MOST_THREADS``.
+        methods: which ways of attaching; each with its features, and count-only probes.
+        owner: whose cache is used for what is known of the kernel.
+        say: told what is being measured.
+
+    Raises:
+        FaultprofError: nothing can be measured (exit code 3).
+    """
+    view = KernelView.read(owner=owner)
+    subjects, missing = _subjects(view, methods)
+    measured: list[Measured] = []
+    if view.types is not None:
+        plan = _plan(subjects)
+        switch = switch_ns()
+        with closing(Loop()) as loop:
+            base = {count: _base(loop, count) for count in threads}
+            call = _shortest_call(loop)
+            with closing(Bench(Scope(os.getpid()), plan, view.types)) as bench:
+                bench.start()
+                measured.append(measured_switch(switch))
+                for one in subjects:
+                    say(f"measuring {one.kind}")
+                    try:
+                        with bench.attached(one.function):
+                            found = [_measure(one, loop, bench, n, base[n]) for n in threads]
+                        measured += _with_parts(found, one, loop, bench, call)
+                    except FaultprofError as error:
+                        missing[one.kind] = error.message
+    say("measuring sample")
+    measured.append(measured_sample())
+    return Calibration(
+        kernel=kernel_info(), cpu=cpu_info(), measured=tuple(measured), missing=missing
+    )
+
+
+# What is measured.
+
+
+def _subjects(view: KernelView, methods: Sequence[Method]) -> tuple[list[_Subject], dict[str, str]]:
+    """Return what is measured, and why the rest is not; functions have yet to be numbered."""
+    empty, clock = resolve(choose((), (_EMPTY, _CLOCK), view), view)
+    missing: dict[str, str] = {}
+    subjects: list[_Subject] = []
+    for method in methods:
+        if view.types is None or not getattr(empty, method):
+            missing[method] = _reason(view, empty, method)
+            continue
+        for kind, what in _FEATURES.items():
+            subjects.append(_Subject(method + kind, _traced(empty, method, what)))
+        if getattr(clock, method):
+            plain = subjects[-len(_FEATURES)]
+            subjects[-len(_FEATURES)] = replace(plain, clock=_traced(clock, method))
+    if "kprobe" in missing:
+        missing[HIT] = missing["kprobe"]
+    elif "kprobe" in methods:
+        subjects.append(_Subject(HIT, _traced(empty, None)))
+    return subjects, missing
+
+
+def _plan(subjects: list[_Subject]) -> TracePlan:
+    """Return a plan of the functions, which get their numbers here."""
+    plan = TracePlan([_conditional()])
+    for place, one in enumerate(subjects):
+        function = replace(one.function, number=len(plan.functions))
+        plan.functions.append(function)
+        clock = one.clock
+        if clock is not None:
+            clock = replace(clock, number=len(plan.functions))
+            plan.functions.append(clock)
+        subjects[place] = replace(one, function=function, clock=clock)
+    return plan
+
+
+_FEATURES = {"": What.PLAIN, CONDITION: What.SET_PTE_RANGE, FAULT_FLAGS: What.HANDLE_MM_FAULT}
+
+
+def _reason(view: KernelView, empty: Resolved, method: Method) -> str:
+    if view.types is None:
+        return "tracing needs the kernel's BTF"
+    if not view.can_probe and view.obstacles:
+        return max(view.obstacles, key=lambda one: one.hides_all).why
+    return empty.reason or f"{method} cannot attach to {_EMPTY}"
+
+
+def _traced(resolved: Resolved, method: Method | None, what: What = What.PLAIN) -> TracedFunction:
+    points = tuple(ProbePoint(place.symbol, place.offset) for place in resolved.places)
+    return TracedFunction(0, resolved, points, method, what)
+
+
+def _conditional() -> TracedFunction:
+    """Return the function that stands for one told by a condition."""
+    condition = Condition(Kind.SINGLE_PAGE, _EMPTY, 3, {}, (), "", "")
+    return TracedFunction(0, Resolved("", How.CONDITION, condition=condition))
+
+
+# Measuring.
+
+
+def _base(loop: Loop, threads: int) -> Cost:
+    """Return what a pass takes without probes."""
+    return shortest([one for (one,) in repeated(lambda: _passes(loop, threads))])
+
+
+def _passes(loop: Loop, threads: int) -> list[tuple[float, ...]]:
+    """Let each of several threads, on CPUs of their own, go through the loop at the same time."""
+    if threads == 1:
+        return [(loop.pass_ns(),)]
+    cpus = sorted(os.sched_getaffinity(0))
+    together = threading.Barrier(threads)
+    found: list[tuple[float, ...]] = []
+
+    def go(thread: int) -> None:
+        os.sched_setaffinity(0, {cpus[thread % len(cpus)]})  # of this thread only
+        together.wait()
+        found.append((loop.pass_ns(thread),))
+
+    workers = [threading.Thread(target=go, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return found
+
+
+def _measure(subject: _Subject, loop: Loop, bench: Bench, threads: int, base: Cost) -> Measured:
+    """Measure one kind of probe that is attached."""
+    function = subject.function
+
+    def measure() -> list[tuple[float, ...]]:
+        calls, ns = bench.so_far(function)
+        passes = _passes(loop, threads)
+        more_calls, more_ns = bench.so_far(function)
+        inside = (more_ns - ns) / max(1, more_calls - calls)
+        return [(one, inside) for (one,) in passes]
+
+    measure()  # the first hits find cold caches, and make the node
+    found = repeated(measure)
+    total = shortest([one - base.value for one, _ in found])
+    timed = function.method is not None
+    return Measured(
+        subject.kind,
+        threads,
+        len(found),
+        total,
+        shortest([inside for _, inside in found]) if timed else None,
+    )
+
+
+# The four parts of a pair.
+
+
+def _shortest_call(loop: Loop) -> tuple[float, float]:
+    """Return what a call of the clock function takes, and by how much its clock is ahead.
+
+    Its clock counts the time that the machine was suspended too, the probes' does not.
+    """
+    calls = [loop.moments() for _ in range(REPEATS)]
+    began, body, ended = min(calls, key=lambda call: call[2] - call[0])
+    return ended - began, body - (began + ended) / 2
+
+
+def _with_parts(
+    found: list[Measured],
+    subject: _Subject,
+    loop: Loop,
+    bench: Bench,
+    call: tuple[float, float],
+) -> list[Measured]:
+    """Return what was found, the first of it with its parts where they can be told apart."""
+    if subject.clock is None:
+        return found
+    with bench.attached(subject.clock):
+        parts = _parts(subject.clock, loop, bench, call)
+    return found if parts is None else [replace(found[0], parts=parts), *found[1:]]
+
+
+def _parts(
+    clock: TracedFunction, loop: Loop, bench: Bench, call: tuple[float, float]
+) -> Parts | None:
+    """Tell the parts of a pair apart; in each is a quarter of what the call takes anyway."""
+    unprobed, ahead = call
+    before, to_body, after = [], [], []
+    for _ in range(REPEATS):
+        began, body, ended = loop.moments()
+        entered = bench.last_call(began, ended)
+        if entered is not None:
+            before.append(entered - began)
+            to_body.append(body - ahead - entered)
+            after.append(ended - body + ahead)
+    if not before:
+        return None
+    from_body = bench.shortest_ns(clock) - min(to_body)
+    parts = (min(before), min(to_body), from_body, min(after) - from_body)
+    return Parts(*(part - unprobed / 4 for part in parts))
