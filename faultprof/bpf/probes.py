@@ -19,6 +19,7 @@ from faultprof.bpf.templates import Template
 from faultprof.errors import FaultprofError, unsupported
 
 Method = Literal["kprobe", "fentry"]
+Side = Literal["entry", "exit"]
 
 # Return probes that may be under way at one time. The kernel's own default, twice the number of
 # CPUs, is used up as soon as more tasks than that sleep in a function.
@@ -77,6 +78,22 @@ class ProbeSet:
         except FaultprofError:
             self._detach_down_to(before)
             raise
+
+    def attach_side(
+        self, point: ProbePoint, method: Method, side: Side, constants: Mapping[int, int]
+    ) -> None:
+        """Probe a function's entry, or its returns, alone.
+
+        Raises:
+            FaultprofError: it cannot be attached.
+        """
+        is_entry = side == "entry"
+        if method == "fentry":
+            self._attach_fentry("kfunc__" if is_entry else "kretfunc__", point, constants)
+        elif is_entry:
+            self._attach_kprobe("enter_", point, constants, _ENTRY)
+        else:
+            self._attach_kprobe("leave_", point, constants, _RETURN)
 
     def attach_hit(self, point: ProbePoint, constants: Mapping[int, int]) -> None:
         """Count how often an instruction is reached."""

@@ -137,6 +137,11 @@ class Program:
         with translated(f"read {table}"):
             return bytes(array[array.Key(index)])
 
+    def clear(self, table: str) -> None:
+        """Empty a hash map."""
+        with translated(f"clear {table}"):
+            self._bpf[table.encode()].clear()
+
     def push(self, table: str, value: int) -> None:
         """Put a number into a queue map."""
         queue = self._bpf[table.encode()]

@@ -56,6 +56,7 @@ def calibrate(
     *,
     threads: Iterable[int] = (1,),
     methods: Sequence[Method] = METHODS,
+    beside: bool = True,
     owner: tuple[int, int] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Calibration:
@@ -64,6 +65,7 @@ def calibrate(
     Args:
         threads: for each of these numbers of threads, up to ``MOST_THREADS``.
         methods: which ways of attaching; each with its features, and count-only probes.
+        beside: measure what is no pair of probes too, which takes longer and compensates nothing.
         owner: whose cache is used for what is known of the kernel.
         say: told what is being measured.
 
@@ -75,13 +77,14 @@ def calibrate(
     measured: list[Measured] = []
     if view.types is not None:
         plan = _plan(subjects)
-        switch = switch_ns()
+        switch = switch_ns() if beside else None
         with closing(Loop()) as loop:
             base = {count: _base(loop, count) for count in threads}
             call = _shortest_call(loop)
             with closing(Bench(Scope(os.getpid()), plan, view.types)) as bench:
                 bench.start()
-                measured.append(measured_switch(switch))
+                if switch is not None:
+                    measured.append(measured_switch(switch))
                 for one in subjects:
                     say(f"measuring {one.kind}")
                     try:
@@ -90,8 +93,9 @@ def calibrate(
                         measured += _with_parts(found, one, loop, bench, call)
                     except FaultprofError as error:
                         missing[one.kind] = error.message
-    say("measuring sample")
-    measured.append(measured_sample())
+    if beside:
+        say("measuring sample")
+        measured.append(measured_sample())
     return Calibration(
         kernel=kernel_info(), cpu=cpu_info(), measured=tuple(measured), missing=missing
     )

@@ -50,7 +50,7 @@ def at_hand(owner: Owner | None, say: Callable[[str], None]) -> Calibration | No
 
     say("measuring what probes cost here (once for this kernel; --no-calibrate leaves it out)")
     try:
-        calibration = calibrate(owner=owner)
+        calibration = calibrate(beside=False, owner=owner)
     except FaultprofError as error:
         say(f"times stay uncompensated: {error.message}")
         return None

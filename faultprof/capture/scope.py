@@ -52,6 +52,10 @@ class Scope:
             if tracepoint != "sched_process_exec" or self.held:
                 program.attach_raw_tracepoint(tracepoint, function)
 
+    def aim(self, program: Program) -> None:
+        """Make a program that was attached for another scope of this kind follow this one."""
+        self._set(program, started=False)
+
     def start(self, program: Program) -> None:
         """Let ``program`` work; where the process is held, its exec(2) does that."""
         if not self.held:

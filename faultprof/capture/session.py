@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from faultprof.bpf.janitor import Janitor
+from faultprof.capture.bundled import with_usemem
 from faultprof.capture.command import Command, check_directory
 from faultprof.capture.identity import Identity, invoking_user
 from faultprof.capture.options import RecordOptions
@@ -82,25 +83,10 @@ class Session:
         if not self.options.command:
             return None
         identity = None if self.options.as_root else self.identity
-        command = Command(self._with_usemem(self.options.command), identity, signals.before)
+        argv = with_usemem(self.options.command, self.identity, self.say)
+        command = Command(argv, identity, signals.before)
         undo.callback(command.abandon)
         return command
-
-    def _with_usemem(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Put the bundled usemem in the place of one that PATH does not have."""
-        if argv[0] != "usemem":
-            return argv
-        from faultprof.workloads.usemem import find_usemem
-
-        identity = self.identity
-        source = find_usemem(
-            owner=identity.owner if identity is not None else None,
-            home=identity.home if identity is not None else None,
-        )
-        if source.bundled:
-            did = "built" if source.built else "running"
-            self.say(f"PATH has no usemem; {did} the bundled one: {source.path}")
-        return (str(source.path), *argv[1:])
 
     def _watch_target(self, undo: ExitStack) -> Target | None:
         if self.options.pid is None:
