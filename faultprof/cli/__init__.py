@@ -51,12 +51,22 @@ def _common(
 
 
 def _mount() -> None:
-    from faultprof.cli import calibrate, compare, doctor, functions, record, report, workload
+    from faultprof.cli import (
+        calibrate,
+        compare,
+        doctor,
+        functions,
+        perturb,
+        record,
+        report,
+        workload,
+    )
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
     _add(compare.compare)
     _add(calibrate.calibrate)
+    _add(perturb.perturb, context_settings={"allow_interspersed_args": False})
     _add(doctor.doctor)
     _add(functions.functions)
     app.add_typer(workload.app, name="workload")
