@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultprof.bpf.program import import_bcc
+from faultprof.bpf.compiler import import_bcc
 from faultprof.errors import FaultprofError
 from faultprof.kernel.files import ROOT, read_text
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from faultprof.bpf.program import Program, ProgramType, translated
-from faultprof.bpf.syscall import recursion_misses
-from faultprof.bpf.templates import Template
+from faultprof.bpf.compiler import import_bcc, translated
+from faultprof.bpf.program import Kind, Program
+from faultprof.bpf.syscall import attach_raw_tracepoint, recursion_misses
 from faultprof.errors import FaultprofError, unsupported
 
 Method = Literal["kprobe", "fentry"]
@@ -26,6 +26,11 @@ Side = Literal["entry", "exit"]
 _MAX_ACTIVE = 4096
 
 _TEMPLATE = "template"
+
+_FENTRY: dict[Side, tuple[str, Kind]] = {
+    "entry": ("kfunc__", "fentry"),
+    "exit": ("kretfunc__", "fexit"),
+}
 
 _ENTRY, _RETURN = 0, 1  # enum bpf_probe_attach_type of libbcc
 
@@ -46,13 +51,14 @@ class ProbeSet:
 
     Args:
         program: compiled with the templates of the methods that are used.
+        function_id: gives a function's type id in the kernel's BTF, None where it has none.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, function_id: Callable[[str], int | None]) -> None:
         self._program = program
         self._undo: list[Callable[[], None]] = []
         self._loaded: list[tuple[str, int]] = []
-        self._lib = program.lib
+        self._function_id = function_id
         self._templates = {
             kind: self._template(kind)
             for kind in ("enter_", "leave_", "kfunc__", "kretfunc__", "hit_")
@@ -70,8 +76,8 @@ class ProbeSet:
         before = len(self._undo)
         try:
             if method == "fentry":
-                self._attach_fentry("kfunc__", point, constants)
-                self._attach_fentry("kretfunc__", point, constants)
+                self._attach_fentry("kfunc__", "fentry", point, constants)
+                self._attach_fentry("kretfunc__", "fexit", point, constants)
             else:
                 self._attach_kprobe("enter_", point, constants, _ENTRY)
                 self._attach_kprobe("leave_", point, constants, _RETURN)
@@ -87,10 +93,10 @@ class ProbeSet:
         Raises:
             FaultprofError: it cannot be attached.
         """
-        is_entry = side == "entry"
         if method == "fentry":
-            self._attach_fentry("kfunc__" if is_entry else "kretfunc__", point, constants)
-        elif is_entry:
+            prefix, kind = _FENTRY[side]
+            self._attach_fentry(prefix, kind, point, constants)
+        elif side == "entry":
             self._attach_kprobe("enter_", point, constants, _ENTRY)
         else:
             self._attach_kprobe("leave_", point, constants, _RETURN)
@@ -116,27 +122,29 @@ class ProbeSet:
         """Detach all probes; safe to repeat."""
         self._detach_down_to(0)
 
-    def _template(self, prefix: str) -> Template | None:
+    def _template(self, prefix: str) -> str | None:
         # bcc versions differ in what stands between its prefix and the function's name.
         for name in self._program.functions():
             if name.startswith(prefix) and name.endswith(_TEMPLATE):
-                return self._program.template(name)
+                return name
         return None
 
     def _load(
         self,
-        kind: str,
+        prefix: str,
+        kind: Kind,
         point: ProbePoint,
-        program_type: ProgramType,
         constants: Mapping[int, int],
+        target: int = 0,
     ) -> int:
-        template = self._templates[kind]
+        template = self._templates[prefix]
         if template is None:
-            raise ValueError(f"{self._program.name} was compiled without {kind} templates")
-        name = template.function.removesuffix(_TEMPLATE) + point.symbol
+            raise ValueError(f"{self._program.name} was compiled without {prefix} templates")
         # A return has less to know than an entry: each template takes what it has a place for.
-        wanted = {key: value for key, value in constants.items() if template.has(key)}
-        fd = self._program.load_template(template, program_type, name, wanted)
+        wanted = {key: c for key, c in constants.items() if self._program.takes(template, key)}
+        fd = self._program.load_copy(
+            template, kind, name=f"{prefix}{point.symbol}", constants=wanted, target=target
+        )
         self._loaded.append((point.symbol, fd))
         self._undo.append(lambda: self._unload(point.symbol, fd))
         return fd
@@ -145,26 +153,31 @@ class ProbeSet:
         self._loaded.remove((symbol, fd))
         os.close(fd)
 
-    def _attach_fentry(self, kind: str, point: ProbePoint, constants: Mapping[int, int]) -> None:
-        fd = self._load(kind, point, "tracing", constants)
-        with translated(f"attach to {point.symbol}"):
-            link = self._lib.bpf_attach_kfunc(fd)
-            if link < 0:
-                raise _not_attached(point, "fentry")
+    def _attach_fentry(
+        self, prefix: str, kind: Kind, point: ProbePoint, constants: Mapping[int, int]
+    ) -> None:
+        target = self._function_id(point.symbol)
+        if target is None:
+            raise _not_attached(point, "fentry")
+        fd = self._load(prefix, kind, point, constants, target)
+        try:
+            link = attach_raw_tracepoint(fd, None)
+        except OSError as error:
+            raise _not_attached(point, "fentry") from error
         self._undo.append(lambda: os.close(link))
 
     def _attach_kprobe(
-        self, kind: str, point: ProbePoint, constants: Mapping[int, int], side: int
+        self, prefix: str, point: ProbePoint, constants: Mapping[int, int], side: int
     ) -> None:
-        fd = self._load(kind, point, "kprobe", constants)
-        event = _event_name(kind, point)
+        fd = self._load(prefix, "kprobe", point, constants)
+        event = _event_name(prefix, point)
         if side == _RETURN:
             # libbcc writes no offset into a kretprobe's definition, but passes the name on.
             where, offset, most = str(point), 0, _MAX_ACTIVE
         else:
             where, offset, most = point.symbol, point.offset, 0
         with translated(f"attach to {point}"):
-            perf = self._lib.bpf_attach_kprobe(
+            perf = import_bcc().libbcc.lib.bpf_attach_kprobe(
                 fd, side, event.encode(), where.encode(), offset, most
             )
             if perf < 0:
@@ -172,18 +185,18 @@ class ProbeSet:
         self._undo.append(lambda: self._detach_kprobe(perf, event, side))
 
     def _detach_kprobe(self, perf: int, event: str, side: int) -> None:
-        self._lib.bpf_close_perf_event_fd(perf)
+        import_bcc().libbcc.lib.bpf_close_perf_event_fd(perf)
         if side == _RETURN:  # went through tracefs, where its definition outlives it
             with translated(f"detach {event}"):
-                self._lib.bpf_detach_kprobe(event.encode())
+                import_bcc().libbcc.lib.bpf_detach_kprobe(event.encode())
 
     def _detach_down_to(self, count: int) -> None:
         while len(self._undo) > count:
             self._undo.pop()()
 
 
-def _event_name(kind: str, point: ProbePoint) -> str:
-    words = f"faultprof_{kind}{point.symbol}_{point.offset}"
+def _event_name(prefix: str, point: ProbePoint) -> str:
+    words = f"faultprof_{prefix}{point.symbol}_{point.offset}"
     return "".join(char if char.isalnum() else "_" for char in words)
 
 

@@ -115,7 +115,7 @@ def try_everything(sysroot: Path = ROOT) -> Attempts:
     """Try all features; ``sysroot`` is only where /sys tells what an attempt must know."""
     fentry = _attempt(partial(_attach_fentry, sysroot))
     package = find_bcc(sysroot)
-    bcc, bcc_fentry = _try_bcc(package, fentry)
+    bcc, bcc_fentry = _try_bcc(package, fentry, sysroot)
     return Attempts(
         bpf=_attempt(_load_sampler),
         read_kernel=_attempt(_load_reader),
@@ -212,16 +212,12 @@ def _hit_kprobe(sysroot: Path) -> None:
 
 
 def _attach_fentry(sysroot: Path) -> None:
-    types = BtfTypes.read(sysroot)
-    target = types.function_id(TARGET) if types is not None else None
-    if target is None:
-        raise _UnusableError(f"BTF does not name {TARGET}")
     with (
         syscall.loaded(
             ProgramType.TRACING,
             _NOTHING,
             attach_type=syscall.ATTACH_FENTRY,
-            attach_btf_id=target,
+            attach_btf_id=_target_id(sysroot),
         ) as program,
         syscall.attached_raw_tracepoint(program, None),
     ):
@@ -236,32 +232,48 @@ def _attach_tracepoint(name: str) -> None:
         pass
 
 
-def _try_bcc(package: BccPackage, fentry: Attempt) -> tuple[Attempt, Attempt]:
+def _try_bcc(package: BccPackage, fentry: Attempt, sysroot: Path) -> tuple[Attempt, Attempt]:
     """Try bcc without and with fentry; compiling takes long, so the latter alone where it works."""
     if package.version is None:
         absent = Attempt(False, f"no bcc: {package.reason}")
         return absent, absent
     if fentry.works:
-        with_fentry = _compile_and_load(fentry=True)
+        with_fentry = _compile_and_load(sysroot, fentry=True)
         if with_fentry.works:
             return with_fentry, with_fentry
     else:
         with_fentry = Attempt(False, "this kernel has no fentry")
-    return _compile_and_load(fentry=False), with_fentry
+    return _compile_and_load(sysroot, fentry=False), with_fentry
 
 
-def _compile_and_load(*, fentry: bool) -> Attempt:
+def _compile_and_load(sysroot: Path, *, fentry: bool) -> Attempt:
     try:
-        with Program("feature.bpf.c", {"FENTRY": int(fentry)}) as program:
+        with Program("feature.bpf.c", {"FENTRY": int(fentry)}, use_cache=False) as program:
             program.load("on_sample", "perf_event")
             if fentry:
-                # bcc versions differ in what they put before the target's name.
-                name = next(name for name in program.functions() if name.endswith(TARGET))
-                with syscall.attached_raw_tracepoint(program.load(name, "tracing"), None):
-                    pass
-    except (FaultprofError, OSError) as error:
+                _attach_compiled_fentry(program, sysroot)
+    except (FaultprofError, OSError, _UnusableError) as error:
         return Attempt(False, str(error))
     return Attempt(True)
+
+
+def _attach_compiled_fentry(program: Program, sysroot: Path) -> None:
+    # bcc versions differ in what they put before the target's name.
+    function = next(name for name in program.functions() if name.endswith(TARGET))
+    fd = program.load_copy(function, "fentry", name=TARGET, target=_target_id(sysroot))
+    try:
+        with syscall.attached_raw_tracepoint(fd, None):
+            pass
+    finally:
+        os.close(fd)
+
+
+def _target_id(sysroot: Path) -> int:
+    types = BtfTypes.read(sysroot)
+    target = types.function_id(TARGET) if types is not None else None
+    if target is None:
+        raise _UnusableError(f"BTF does not name {TARGET}")
+    return target
 
 
 def _touch_pages() -> None:

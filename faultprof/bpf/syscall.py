@@ -1,8 +1,8 @@
-"""bpf(2) as the kernel offers it: load a few instructions, attach a raw tracepoint.
+"""bpf(2) as the kernel offers it: load instructions, attach a program to a raw tracepoint.
 
-Knows: the system call, its attribute structures and the encoding of instructions.
-Leaves to others: what an attempt tells (``probing``); programs worth the name, which are C in
-probes/ and compiled by bcc (``program``).
+Knows: the system call, the attribute structures of programs and the encoding of instructions.
+Leaves to others: maps (``maps``), where instructions come from (``compiler``: bcc, from the C in
+probes/), what an attempt tells (``probing``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import cache
 
 # asm/unistd.h of each architecture.
 _SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
@@ -28,6 +29,11 @@ _COMMAND_RAW_TRACEPOINT_OPEN = 17
 _RECURSION_MISSES_AT = 208
 
 ATTACH_FENTRY = 24  # BPF_TRACE_FENTRY
+ATTACH_FEXIT = 25  # BPF_TRACE_FEXIT
+
+_NAME_LENGTH = 15  # BPF_OBJ_NAME_LEN less the zero byte
+
+_LOG_BYTES = 1 << 20
 
 
 class ProgramType(IntEnum):
@@ -115,7 +121,7 @@ def recursion_misses(program_fd: int) -> int:
     """
     info = ctypes.create_string_buffer(_RECURSION_MISSES_AT + 8)
     attr = _InfoAttr(program_fd, len(info), ctypes.addressof(info))
-    _bpf(_COMMAND_OBJ_GET_INFO_BY_FD, attr)
+    bpf(_COMMAND_OBJ_GET_INFO_BY_FD, attr)
     misses: int = struct.unpack_from("=Q", info, _RECURSION_MISSES_AT)[0]
     return misses
 
@@ -132,7 +138,7 @@ def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
         ctx_size_in=ctypes.sizeof(values),
         ctx_in=ctypes.addressof(values),
     )
-    _bpf(_COMMAND_PROG_TEST_RUN, attr)
+    bpf(_COMMAND_PROG_TEST_RUN, attr)
 
 
 def instruction(
@@ -143,11 +149,24 @@ def instruction(
     return struct.pack("=BBhi", code, high << 4 | low, offset, immediate)
 
 
-@contextlib.contextmanager
-def loaded(
-    kind: ProgramType, instructions: bytes, *, attach_type: int = 0, attach_btf_id: int = 0
-) -> Iterator[int]:
-    """Load a program and yield its file descriptor; leaving the block frees it.
+def load(
+    kind: ProgramType,
+    instructions: bytes,
+    *,
+    name: str = "faultprof_probe",
+    attach_type: int = 0,
+    attach_btf_id: int = 0,
+    log: ctypes.Array[ctypes.c_char] | None = None,
+) -> int:
+    """Load a program and return its file descriptor.
+
+    Args:
+        kind: the program's type.
+        instructions: ``struct bpf_insn`` each, with the file descriptors of maps in place.
+        name: shown by ``bpftool prog``; cut to what the kernel takes.
+        attach_type: what a program of type ``TRACING`` attaches as.
+        attach_btf_id: and to which function of the kernel proper.
+        log: buffer that gets the verifier's account, which takes it longer.
 
     Raises:
         OSError: as bpf(2).
@@ -159,17 +178,45 @@ def loaded(
         insn_cnt=len(instructions) // 8,
         insns=ctypes.addressof(code),
         license=ctypes.addressof(license_text),
-        prog_name=b"faultprof_probe",
+        log_level=int(log is not None),
+        log_size=len(log) if log is not None else 0,
+        log_buf=ctypes.addressof(log) if log is not None else 0,
+        prog_name=object_name(name),
         expected_attach_type=attach_type,
         attach_btf_id=attach_btf_id,
     )
-    with _owned(_bpf(_COMMAND_PROG_LOAD, attr)) as fd:
-        yield fd
+    return bpf(_COMMAND_PROG_LOAD, attr)
+
+
+def refusal(
+    kind: ProgramType, instructions: bytes, *, attach_type: int = 0, attach_btf_id: int = 0
+) -> str:
+    """Return what the verifier has against a program that :func:`load` could not load."""
+    log = ctypes.create_string_buffer(_LOG_BYTES)
+    with contextlib.suppress(OSError):
+        fd = load(kind, instructions, attach_type=attach_type, attach_btf_id=attach_btf_id, log=log)
+        os.close(fd)
+    return log.value.decode(errors="replace")
 
 
 @contextlib.contextmanager
-def attached_raw_tracepoint(program_fd: int, name: str | None) -> Iterator[int]:
-    """Attach a program to a raw tracepoint; leaving the block detaches it.
+def loaded(
+    kind: ProgramType, instructions: bytes, *, attach_type: int = 0, attach_btf_id: int = 0
+) -> Iterator[int]:
+    """Load a program as :func:`load` does and yield its descriptor; leaving the block frees it."""
+    fd = load(kind, instructions, attach_type=attach_type, attach_btf_id=attach_btf_id)
+    with _owned(fd) as program:
+        yield program
+
+
+def object_name(name: str) -> bytes:
+    """Return ``name`` as the kernel takes it for a program or map."""
+    allowed = "".join(char if char.isascii() and char.isalnum() else "_" for char in name)
+    return allowed.encode()[:_NAME_LENGTH]
+
+
+def attach_raw_tracepoint(program_fd: int, name: str | None) -> int:
+    """Attach a program to a raw tracepoint and return the link, which detaches it when closed.
 
     ``name`` is None for a program that names its target itself, as an fentry program does.
 
@@ -180,8 +227,14 @@ def attached_raw_tracepoint(program_fd: int, name: str | None) -> Iterator[int]:
     attr = _RawTracepointAttr(
         name=ctypes.addressof(text) if text is not None else 0, prog_fd=program_fd
     )
-    with _owned(_bpf(_COMMAND_RAW_TRACEPOINT_OPEN, attr)) as fd:
-        yield fd
+    return bpf(_COMMAND_RAW_TRACEPOINT_OPEN, attr)
+
+
+@contextlib.contextmanager
+def attached_raw_tracepoint(program_fd: int, name: str | None) -> Iterator[int]:
+    """Attach as :func:`attach_raw_tracepoint` does; leaving the block detaches."""
+    with _owned(attach_raw_tracepoint(program_fd, name)) as link:
+        yield link
 
 
 @contextlib.contextmanager
@@ -192,19 +245,32 @@ def _owned(fd: int) -> Iterator[int]:
         os.close(fd)
 
 
-def _bpf(command: int, attr: ctypes.Structure) -> int:
-    machine = platform.machine()
-    number = _SYSCALL_NUMBER.get(machine)
-    if number is None:
-        raise OSError(0, f"the number of bpf(2) is not known for {machine}")
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(
-        ctypes.c_long(number),
+def bpf(command: int, attr: ctypes.Structure) -> int:
+    """Make the system call and return its result, of most commands a file descriptor.
+
+    Raises:
+        OSError: as bpf(2).
+    """
+    result = _libc().syscall(
+        ctypes.c_long(_syscall_number()),
         ctypes.c_int(command),
         ctypes.byref(attr),
         ctypes.c_uint(ctypes.sizeof(attr)),
     )
-    if fd < 0:
+    if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error), "bpf")
-    return int(fd)
+    return int(result)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@cache
+def _syscall_number() -> int:
+    machine = platform.machine()
+    if machine not in _SYSCALL_NUMBER:
+        raise OSError(0, f"the number of bpf(2) is not known for {machine}")
+    return _SYSCALL_NUMBER[machine]

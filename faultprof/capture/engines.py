@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import platform
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from faultprof.bpf.probing import sampling_clock
 from faultprof.capture.options import RecordOptions
@@ -19,18 +20,16 @@ from faultprof.capture.sampling import (
     fault_write_bit,
 )
 from faultprof.capture.scope import Scope
-from faultprof.capture.trace_plan import TracePlan, make_plan, missing_hosts
-from faultprof.capture.tracing import Traced, Tracer
-from faultprof.capture.user_files import UserFiles
-from faultprof.errors import FaultprofError, unsupported
+from faultprof.errors import unsupported
 from faultprof.kernel.build_id import kernel_build_id
-from faultprof.kernel.conditions import Types
 from faultprof.kernel.debuginfo import find_debuginfo
-from faultprof.kernel.kallsyms import Kallsyms
-from faultprof.kernel.resolve import resolve
-from faultprof.kernel.selection import choose, require_traceable
-from faultprof.kernel.view import KernelView
-from faultprof.recording.calibration import Calibration
+
+if TYPE_CHECKING:
+    from faultprof.capture.trace_plan import TracePlan
+    from faultprof.capture.tracing import Traced, Tracer
+    from faultprof.capture.user_files import UserFiles
+    from faultprof.kernel.kallsyms import Kallsyms
+    from faultprof.recording.calibration import Calibration
 
 # Beside a tracer the sampler only checks its shares: at this rate it costs next to nothing.
 CROSS_CHECK_HZ = 99
@@ -76,19 +75,21 @@ class Engines:
         calibration: Calibration | None = None,
     ) -> None:
         self._calibration = calibration
-        view = KernelView.read(owner=owner) if options.mode == "trace" else None
-        self._plan = trace_plan(options, view) if view is not None else None
-        self._sampling = _sampling(options, traced=self._plan is not None)
+        traced = options.mode == "trace"
+        self._sampling = _sampling(options, traced=traced)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
         with ExitStack() as undo:
             if options.user_stacks:
-                self._user_files = undo.enter_context(
-                    closing(UserFiles(scope.pid, options.command))
-                )
-            if view is not None and self._plan is not None:
-                tracer = Tracer(scope, self._plan, _types(view), off_cpu=options.off_cpu)
-                self._tracer = undo.enter_context(closing(tracer))
+                from faultprof.capture.user_files import UserFiles
+
+                files = UserFiles(scope.pid, options.command)
+                self._user_files = undo.enter_context(closing(files))
+            if traced:
+                # Loaded on demand: a sampler alone starts 0.1 s sooner.
+                from faultprof.capture.trace_setup import open_tracer
+
+                self._tracer = undo.enter_context(closing(open_tracer(options, scope, owner)))
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
             self._undo = undo.pop_all()
 
@@ -104,28 +105,30 @@ class Engines:
         """Stop all engines, detach them, and return what they have."""
         samples = self._sampler.stop()
         self._sampler.close()
-        traced, failed, kallsyms = None, {}, None
+        captured = Captured(self._sampling, samples, self._user_files)
         if self._tracer is not None:
-            # Samples have the probes' trampolines among their callers; those go with the probes.
-            kallsyms = Kallsyms.read()
-            traced, failed = self._tracer.stop(), self._tracer.failed
-            self._tracer.close()
+            captured = _with_trace(captured, self._tracer)
+            captured = replace(captured, calibration=self._calibration)
         if self._user_files is not None:
             self._user_files.stop()
-        return Captured(
-            sampling=self._sampling,
-            samples=samples,
-            user_files=self._user_files,
-            plan=self._plan,
-            traced=traced,
-            failed=failed,
-            kallsyms=kallsyms,
-            calibration=self._calibration,
-        )
+        return captured
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
+
+
+def _with_trace(captured: Captured, tracer: Tracer) -> Captured:
+    """Detach a tracer and add what it has."""
+    from faultprof.kernel.kallsyms import Kallsyms
+
+    # Samples have the probes' trampolines among their callers; those go with the probes.
+    kallsyms = Kallsyms.read()
+    traced = tracer.stop()
+    tracer.close()
+    return replace(
+        captured, plan=tracer.plan, traced=traced, failed=tracer.failed, kallsyms=kallsyms
+    )
 
 
 def _sampling(options: RecordOptions, *, traced: bool) -> SamplingOptions:
@@ -151,26 +154,3 @@ def _wants_labels(options: RecordOptions) -> bool:
     if options.fault_labels != "auto":
         return options.fault_labels == "on"
     return possible and find_debuginfo(kernel_build_id()).path is None
-
-
-def trace_plan(options: RecordOptions, view: KernelView) -> TracePlan:
-    """Return which functions are traced on the kernel of ``view``, and how."""
-    wanted = resolve(choose(options.presets, options.functions, view), view)
-    traceable = require_traceable(wanted, view, named=options.functions)
-    hosts = resolve(choose((), missing_hosts(traceable.traced), view), view)
-    plan = make_plan([*traceable.traced, *hosts], options.attach)
-    plan.refused += traceable.left_out
-    if not plan.functions:
-        raise FaultprofError(
-            f"nothing of this can be traced with --attach {options.attach}",
-            "see 'faultprof functions' for what can be traced here, and how",
-        )
-    return plan
-
-
-def _types(view: KernelView) -> Types:
-    if view.types is None:
-        raise unsupported(
-            "tracing needs the kernel's BTF (/sys/kernel/btf/vmlinux)", "record with --mode sample"
-        )
-    return view.types

@@ -18,12 +18,12 @@ from faultprof.capture.bundled import with_usemem
 from faultprof.capture.calibration_store import stored
 from faultprof.capture.command import check_directory
 from faultprof.capture.dosing import DosedRun, DoseSession, Runner, blocks
-from faultprof.capture.engines import trace_plan
 from faultprof.capture.identity import Identity
 from faultprof.capture.options import Attach, RecordOptions
 from faultprof.capture.perturbing import Delayer, Dose, check_cpus, check_delays
 from faultprof.capture.scope import Scope
 from faultprof.capture.session import Session
+from faultprof.capture.trace_setup import trace_plan
 from faultprof.capture.tracing import Tracer
 from faultprof.capture.wait import Signals
 from faultprof.errors import ExitCode, FaultprofError

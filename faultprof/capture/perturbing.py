@@ -119,7 +119,7 @@ class Delayer:
         with ExitStack() as undo:
             knobs = _knobs(types, self.method, len(self.functions), longest_ns)
             self._program = undo.enter_context(Program("perturb.bpf.c", knobs))
-            self._probes = ProbeSet(self._program)
+            self._probes = ProbeSet(self._program, types.function_id)
             undo.callback(self._probes.close)
             for number, function in enumerate(self.functions):
                 for place in function.places:
@@ -172,11 +172,9 @@ class Delayer:
         self._undo.close()
 
     def _read(self) -> list[tuple[int, ...]]:
-        words = len(fields(Counts)) + 1  # the last one is the program's own
+        known = len(fields(Counts))  # behind them is what only the program needs
         return [
-            tuple(map(sum, zip(*self._program.read_per_cpu("counts", number, words), strict=True)))[
-                :-1
-            ]
+            tuple(map(sum, zip(*self._program.read_per_cpu("counts", number), strict=True)))[:known]
             for number in range(len(self.functions))
         ]
 

@@ -24,6 +24,7 @@ from faultprof.bpf.perf_event import (
 from faultprof.bpf.program import Program
 from faultprof.capture.scope import Scope, TaskCounter, open_error
 from faultprof.errors import FaultprofError
+from faultprof.kernel.cpus import online_cpus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,7 +132,7 @@ class Sampler:
             undo.callback(self._clock.close)
             self._timers: list[PerfEvent] = []
             undo.callback(self._close_timers)
-            for cpu in _online_cpus():
+            for cpu in online_cpus():
                 self._open_timer(cpu, function)
             self._undo = undo.pop_all()
 
@@ -197,11 +198,3 @@ def allow_many_events() -> None:
     """Raise the limit of open files to what is allowed: one event a thread or CPU is needed."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _online_cpus() -> list[int]:
-    cpus: list[int] = []
-    for part in Path("/sys/devices/system/cpu/online").read_text().strip().split(","):
-        first, _, last = part.partition("-")
-        cpus += range(int(first), int(last or first) + 1)
-    return cpus

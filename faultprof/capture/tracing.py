@@ -129,7 +129,7 @@ class Tracer:
                 self._program.push("free_nodes", node)
             self.scope.attach(self._program)
             self._attach_tracepoints()
-            self._probes = ProbeSet(self._program)
+            self._probes = ProbeSet(self._program, types.function_id)
             undo.callback(self._probes.close)
             self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
             undo.callback(self._faults.close)
@@ -220,8 +220,7 @@ class Tracer:
         return nodes
 
     def _read_totals(self, node: int) -> NodeTotals:
-        length = _FIGURES + HISTOGRAM_BUCKETS
-        per_cpu = self._program.read_per_cpu("totals", node, length)
+        per_cpu = self._program.read_per_cpu("totals", node)
         return _added_up([_totals(cpu) for cpu in per_cpu if cpu[0] or cpu[1]])
 
     def _read_open_frames(self) -> Iterator[list[tuple[int, int]]]:

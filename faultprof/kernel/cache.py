@@ -61,6 +61,22 @@ class CacheDirectory:
         except OSError:
             return None
 
+    def read_own(self, name: str) -> bytes | None:
+        """Return the contents of a file that nobody but this user and root can have written.
+
+        For what would do harm in a stranger's hand; the folder may be in a home that is not ours
+        (``sudo`` can keep ``$HOME``), so the file itself is what is asked.
+        """
+        try:
+            descriptor = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+                return None
+            return file.read()
+
     def write(self, name: str, data: bytes) -> bool:
         """Write a file as a whole or not at all; tell whether it is there now."""
         try:

@@ -15,6 +15,9 @@ from typing import NamedTuple, Protocol
 class Types(Protocol):
     """A kernel's type information, as :class:`faultprof.kernel.btf_types.BtfTypes` has it."""
 
+    def function_id(self, name: str) -> int | None:
+        """Return a function's type id, which an fentry program names; None when it has none."""
+
     def arguments(self, function: str) -> tuple[str, ...] | None:
         """Return the names of a function's arguments in order; None when it is not known."""
 

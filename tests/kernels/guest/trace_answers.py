@@ -71,9 +71,9 @@ def touch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=METHODS)
 def traced(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Shell]]:
     """Return a tracer of the whole catalogue, and the shell whose descendants it traces."""
-    from faultprof.capture.engines import trace_plan
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.scope import Scope
+    from faultprof.capture.trace_setup import trace_plan
     from faultprof.capture.tracing import Tracer
     from faultprof.kernel.view import KernelView
 
