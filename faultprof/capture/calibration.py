@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from faultprof.bpf.probes import Method, ProbePoint
 from faultprof.capture.calibration_beside import measured_sample, measured_switch, switch_ns
@@ -21,7 +22,7 @@ from faultprof.capture.machine import cpu_info, kernel_info
 from faultprof.capture.scope import Scope
 from faultprof.capture.trace_plan import TracedFunction, TracePlan, What
 from faultprof.errors import FaultprofError
-from faultprof.kernel.conditions import Condition, Kind
+from faultprof.kernel.conditions import Condition, Kind, Types
 from faultprof.kernel.resolve import resolve
 from faultprof.kernel.resolved import How, Resolved
 from faultprof.kernel.selection import choose
@@ -31,13 +32,14 @@ from faultprof.recording.calibration import (
     FAULT_FLAGS,
     HIT,
     Calibration,
-    Cost,
     Measured,
     Parts,
     shortest,
 )
 
 METHODS: tuple[Method, ...] = ("kprobe", "fentry")
+
+_ROUNDS = 3
 
 # What the loop calls; see probes/calibrate.bpf.c.
 _EMPTY, _CLOCK = "bpf_get_numa_node_id", "bpf_ktime_get_boot_ns"
@@ -78,27 +80,29 @@ def calibrate(
     if view.types is not None:
         plan = _plan(subjects)
         switch = switch_ns() if beside else None
-        with closing(Loop()) as loop:
-            base = {count: _base(loop, count) for count in threads}
-            call = _shortest_call(loop)
-            with closing(Bench(Scope(os.getpid()), plan, view.types)) as bench:
-                bench.start()
-                if switch is not None:
-                    measured.append(measured_switch(switch))
-                for one in subjects:
-                    say(f"measuring {one.kind}")
-                    try:
-                        with bench.attached(one.function):
-                            found = [_measure(one, loop, bench, n, base[n]) for n in threads]
-                        measured += _with_parts(found, one, loop, bench, call)
-                    except FaultprofError as error:
-                        missing[one.kind] = error.message
+        with (
+            closing(Loop()) as loop,
+            closing(_opened(plan, view.types)) as bench,
+        ):
+            if switch is not None:
+                measured.append(measured_switch(switch))
+            rounds = _Rounds(subjects, loop, bench, tuple(threads))
+            for number in range(_ROUNDS):
+                say(f"measuring probes, round {number + 1} of {_ROUNDS}")
+                rounds.go(missing)
+            measured += rounds.measured()
     if beside:
-        say("measuring sample")
+        say("measuring a sample")
         measured.append(measured_sample())
     return Calibration(
         kernel=kernel_info(), cpu=cpu_info(), measured=tuple(measured), missing=missing
     )
+
+
+def _opened(plan: TracePlan, types: Types) -> Bench:
+    bench = Bench(Scope(os.getpid()), plan, types)
+    bench.start()
+    return bench
 
 
 # What is measured.
@@ -164,23 +168,18 @@ def _conditional() -> TracedFunction:
 # Measuring.
 
 
-def _base(loop: Loop, threads: int) -> Cost:
-    """Return what a pass takes without probes."""
-    return shortest([one for (one,) in repeated(lambda: _passes(loop, threads))])
-
-
-def _passes(loop: Loop, threads: int) -> list[tuple[float, ...]]:
+def _passes(loop: Loop, threads: int) -> list[float]:
     """Let each of several threads, on CPUs of their own, go through the loop at the same time."""
     if threads == 1:
-        return [(loop.pass_ns(),)]
+        return [loop.pass_ns()]
     cpus = sorted(os.sched_getaffinity(0))
     together = threading.Barrier(threads)
-    found: list[tuple[float, ...]] = []
+    found: list[float] = []
 
     def go(thread: int) -> None:
         os.sched_setaffinity(0, {cpus[thread % len(cpus)]})  # of this thread only
         together.wait()
-        found.append((loop.pass_ns(thread),))
+        found.append(loop.pass_ns(thread))
 
     workers = [threading.Thread(target=go, args=(number,)) for number in range(threads)]
     for worker in workers:
@@ -190,28 +189,74 @@ def _passes(loop: Loop, threads: int) -> list[tuple[float, ...]]:
     return found
 
 
-def _measure(subject: _Subject, loop: Loop, bench: Bench, threads: int, base: Cost) -> Measured:
-    """Measure one kind of probe that is attached."""
-    function = subject.function
+class _Rounds:
+    """All kinds in turn, again and again.
 
-    def measure() -> list[tuple[float, ...]]:
-        calls, ns = bench.so_far(function)
-        passes = _passes(loop, threads)
-        more_calls, more_ns = bench.so_far(function)
-        inside = (more_ns - ns) / max(1, more_calls - calls)
-        return [(one, inside) for (one,) in passes]
+    What disturbs a machine comes in spells: were each kind measured in one go, a spell would make
+    one kind look dear, and the next cheap.
+    """
 
-    measure()  # the first hits find cold caches, and make the node
-    found = repeated(measure)
-    total = shortest([one - base.value for one, _ in found])
-    timed = function.method is not None
-    return Measured(
-        subject.kind,
-        threads,
-        len(found),
-        total,
-        shortest([inside for _, inside in found]) if timed else None,
-    )
+    def __init__(
+        self, subjects: list[_Subject], loop: Loop, bench: Bench, threads: Sequence[int]
+    ) -> None:
+        self._subjects = subjects
+        self._loop = loop
+        self._bench = bench
+        self._threads = threads
+        self._base: dict[int, list[float]] = {count: [] for count in threads}
+        self._found: dict[tuple[str, int], list[tuple[float, float]]] = {}
+        self._parts: dict[str, Parts] = {}
+
+    def go(self, missing: dict[str, str]) -> None:
+        """Measure everything once; what cannot be attached is entered in ``missing``."""
+        for count in self._threads:
+            self._base[count] += repeated(partial(_passes, self._loop, count))
+        for one in self._subjects:
+            if one.kind in missing:
+                continue
+            try:
+                with self._bench.attached(one.function):
+                    self._go(one)
+                if one.clock is not None and one.kind not in self._parts:
+                    self._tell_parts(one.kind, one.clock)
+            except FaultprofError as error:
+                missing[one.kind] = error.message
+
+    def _go(self, subject: _Subject) -> None:
+        for count in self._threads:
+            _both(subject, self._loop, self._bench, count)  # the first hits find cold caches
+            found = repeated(partial(_both, subject, self._loop, self._bench, count))
+            self._found.setdefault((subject.kind, count), []).extend(found)
+
+    def _tell_parts(self, kind: str, clock: TracedFunction) -> None:
+        call = _shortest_call(self._loop)
+        with self._bench.attached(clock):
+            parts = _parts(clock, self._loop, self._bench, call)
+        if parts is not None:
+            self._parts[kind] = parts
+
+    def measured(self) -> Iterator[Measured]:
+        """Yield what was found of each kind and number of threads."""
+        timed = {one.kind: one.function.method is not None for one in self._subjects}
+        for (kind, count), found in self._found.items():
+            base = min(self._base[count])
+            yield Measured(
+                kind,
+                count,
+                len(found),
+                shortest([ns - base for ns, _ in found]),
+                shortest([inside for _, inside in found]) if timed[kind] else None,
+                self._parts.get(kind) if count == 1 else None,
+            )
+
+
+def _both(subject: _Subject, loop: Loop, bench: Bench, threads: int) -> list[tuple[float, float]]:
+    """Return of each thread the ns of a call with its probes, and what they measured of it."""
+    calls, ns = bench.so_far(subject.function)
+    passes = _passes(loop, threads)
+    more_calls, more_ns = bench.so_far(subject.function)
+    inside = (more_ns - ns) / max(1, more_calls - calls)
+    return [(one, inside) for one in passes]
 
 
 # The four parts of a pair.
@@ -225,21 +270,6 @@ def _shortest_call(loop: Loop) -> tuple[float, float]:
     calls = [loop.moments() for _ in range(REPEATS)]
     began, body, ended = min(calls, key=lambda call: call[2] - call[0])
     return ended - began, body - (began + ended) / 2
-
-
-def _with_parts(
-    found: list[Measured],
-    subject: _Subject,
-    loop: Loop,
-    bench: Bench,
-    call: tuple[float, float],
-) -> list[Measured]:
-    """Return what was found, the first of it with its parts where they can be told apart."""
-    if subject.clock is None:
-        return found
-    with bench.attached(subject.clock):
-        parts = _parts(subject.clock, loop, bench, call)
-    return found if parts is None else [replace(found[0], parts=parts), *found[1:]]
 
 
 def _parts(

@@ -10,6 +10,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from faultprof.bpf.program import Program
 from faultprof.bpf.syscall import run_raw_tracepoint
@@ -22,15 +23,17 @@ MOST_THREADS = 1024  # MAX_THREADS of the program
 _MOMENTS = struct.Struct("=QQQ")  # began, body, ended
 
 # Enough repeats that the shortest is not a matter of luck, in a time that nobody minds.
-REPEATS = 100
-FEWEST = 20
-_SECONDS = 0.25
+REPEATS = 50
+FEWEST = 8
+_SECONDS = 0.06
+
+T = TypeVar("T")
 
 
-def repeated(measure: Callable[[], list[tuple[float, ...]]]) -> list[tuple[float, ...]]:
+def repeated(measure: Callable[[], list[T]]) -> list[T]:
     """Return what repeated measurements gave, all threads of each."""
     started = time.monotonic()
-    found: list[tuple[float, ...]] = []
+    found: list[T] = []
     repeats = 0
     while repeats < FEWEST or (repeats < REPEATS and time.monotonic() - started < _SECONDS):
         found += measure()
