@@ -117,7 +117,7 @@ def _traced_paths(options: RecordOptions, captured: Captured, ledger: Ledger) ->
     ]
 
 
-def _functions(plan: TracePlan | None) -> dict[str, Any]:
+def functions_json(plan: TracePlan | None) -> dict[str, Any]:
     """Return what each function of the plan is on this kernel, and how it was probed."""
     if plan is None:
         return {}
@@ -141,7 +141,7 @@ def _describe(options: RecordOptions, run: Run, ledger: Ledger) -> Metadata:
         ledger=ledger,
         host=platform.node(),
         cpu=cpu_info(),
-        functions=_functions(run.captured.plan),
+        functions=functions_json(run.captured.plan),
         options=options.to_json(),
         calibration=calibration.to_json() if calibration is not None else None,
     )

@@ -128,6 +128,24 @@ def record(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 5 if the recording is degraded.")
     ] = False,
+    check_overhead: Annotated[
+        bool,
+        typer.Option(
+            "--check-overhead",
+            help="Record nothing; run the command without and with the probes, in turn, and say "
+            "what they change.",
+        ),
+    ] = False,
+    repeat: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="With --check-overhead: runs each way."),
+    ] = 5,
+    metric: Annotated[
+        str,
+        typer.Option(
+            metavar="M", help="With --check-overhead: wall, user, sys, usemem, or a REGEX."
+        ),
+    ] = "wall",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
 ) -> None:
     """Run a command (or watch a process) and record where its page faults spend their time.
@@ -140,6 +158,8 @@ def record(
       faultprof record -a --duration 5
 
       faultprof record --mode trace --preset read -- usemem --readonly -f /dev/shm/file 1g
+
+      faultprof record --check-overhead -- usemem -t 4 1g
     """
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.session import Session
@@ -167,6 +187,11 @@ def record(
     )
     _check_scope(options.command, pid, everything, duration)
     say = _silent if quiet else _to_stderr
+    if check_overhead:
+        from faultprof.cli.overhead import print_overhead
+
+        print_overhead(options, repeat, metric, say)
+        return
     raise typer.Exit(Session(options, say).run())
 
 

@@ -75,8 +75,8 @@ def _row(dose: Dose, base: float, terminal: Terminal) -> tuple[str, ...]:
         prose(dose.delay_ns, terminal.glyphs) if dose.delay_ns else "0",
         achieved,
         str(len(dose.values)),
-        _number(one.value),
-        f"{_number(one.low)} to {_number(one.high)}",
+        number(one.value),
+        f"{number(one.low)} to {number(one.high)}",
         change if dose.delay_ns else "",
     )
 
@@ -98,16 +98,17 @@ def _extrapolation(found: Perturbation, cost: Estimate, terminal: Terminal) -> I
     low, high = sorted((percent.low, percent.high))
     yield (
         f"if free  a call takes {prose(max(0.0, cost.value), terminal.glyphs)}; at no cost, the "
-        f"line leads to {_number(base + gain.value)} {found.metric.unit}".rstrip()
+        f"line leads to {number(base + gain.value)} {found.metric.unit}".rstrip()
         + f" ({percent.value:+.1f}%, {low:+.1f} to {high:+.1f}%)"
     )
 
 
 def _signed(one: Estimate) -> str:
-    return f"{_number(one.value)} [{_number(one.low)}, {_number(one.high)}]"
+    return f"{number(one.value)} [{number(one.low)}, {number(one.high)}]"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a figure with three significant digits, its sign before it."""
     if not math.isfinite(value):
         return "?"
     return "-" * (value < 0) + three_digits(abs(value))
