@@ -54,11 +54,18 @@ struct counts {
 	u64 here;      /* see stack_here() */
 };
 
+/* Of one task: how many hits were due, and when the first and the last. */
+struct task_hits {
+	u64 due;
+	u64 first_ns;
+	u64 last_ns;
+};
+
 BPF_ARRAY(dose, struct dose, 1);
 BPF_ARRAY(spent_ns, u64, 1);
 BPF_ARRAY(cpus, u32, MAX_CPUS);
 BPF_PERCPU_ARRAY(counts, struct counts, FUNCTIONS);
-BPF_HASH(due_of_task, u32, u64, MAX_TASKS);
+BPF_HASH(due_of_task, u32, struct task_hits, MAX_TASKS);
 
 /* fentry programs can be preempted, and another task's then counts on the same CPU. */
 static __always_inline void add(u64 *count, u64 amount)
@@ -95,12 +102,17 @@ static __always_inline bool is_chosen_cpu(struct dose *given)
 static __always_inline void count_task(void)
 {
 	u32 task = bpf_get_current_pid_tgid();
-	u64 *count = due_of_task.lookup(&task), one = 1;
+	struct task_hits *hits = due_of_task.lookup(&task), fresh = {};
+	u64 now = bpf_ktime_get_ns();
 
-	if (count)
-		add(count, 1);
-	else
-		due_of_task.update(&task, &one);
+	if (hits) {
+		hits->due++;
+		hits->last_ns = now;
+	} else {
+		fresh.due = 1;
+		fresh.first_ns = fresh.last_ns = now;
+		due_of_task.update(&task, &fresh);
+	}
 }
 
 /*

@@ -4,15 +4,12 @@ Knows: the metrics, the expectation that the line is held against, the verdict, 
 Leaves to others: the runs (``capture.dosing``), the statistics of a line (``statistics``), showing
 it (``render.perturbation``).
 
-A function that is called N times in a run, by tasks that keep P CPUs busy between them, adds
-N d / P to the run's wall time if each call takes d longer and nothing else changes (Amdahl). A rate
+A function that is called N times in a run, by tasks of which P run at the same time, adds N d / P
+to the run's wall time if each call takes d longer and nothing else changes (Amdahl). A rate
 X falls by X N d / (P T) with T the undelayed wall time. The *anti-scaling index* is the slope that
 was measured over the slope that this expects: 1 on the critical path, 0 off it, and below 0 when
 the slower function makes a faster command. (Coz varies a virtual speed-up instead: Curtsinger &
 Berger, SOSP 2015.)
-
-P is the CPU time of an undelayed run over its wall time, at least 1; and no more than the number of
-tasks that the calls were spread over, since a delay in one thread of many is on one CPU only.
 """
 
 from __future__ import annotations
@@ -107,21 +104,20 @@ class Observation:
     Args:
         delay_ns: the dose.
         value: the metric.
-        wall_s, cpu_s: seconds of wall and CPU time.
+        wall_s: seconds of wall time.
         due: calls that were to be delayed.
         delayed: calls that were, for ``delayed_ns`` in all.
-        spread: over how many tasks the calls were spread.
+        parallel: how many tasks make such calls at the same time.
         missed: calls that were to be delayed and were not, or not for long enough.
     """
 
     delay_ns: int
     value: float
     wall_s: float
-    cpu_s: float
     due: int
     delayed: int = 0
     delayed_ns: int = 0
-    spread: float = 1.0
+    parallel: float = 1.0
     missed: int = 0
 
 
@@ -256,7 +252,7 @@ def perturbation(metric: Metric, observations: Sequence[Observation]) -> Perturb
         [achieved[one.delay_ns] for one in observations], [one.value for one in observations]
     )
     calls = mean([one.due for one in undelayed])
-    parallel = _parallel(undelayed)
+    parallel = mean([one.parallel for one in undelayed])
     expected = _expected(metric, undelayed, calls, parallel)
     index = _index(fit.slope, expected)
     missed = sum(one.missed for one in observations)
@@ -281,11 +277,6 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate:
     variance = math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
     width = t_quantile((1 + confidence) / 2, len(values) - 1) * math.sqrt(variance / len(values))
     return Estimate(centre, centre - width, centre + width)
-
-
-def _parallel(undelayed: Sequence[Observation]) -> float:
-    busy = mean([run.cpu_s / run.wall_s if run.wall_s else 1.0 for run in undelayed])
-    return min(max(1.0, busy), max(1.0, mean([run.spread for run in undelayed])))
 
 
 def _expected(

@@ -52,14 +52,14 @@ class DosedRun:
         delay_ns: the dose.
         timed: how it went.
         counts: what the probes did, by function.
-        spread: over how many tasks the hits were spread, see ``Delayer.done``.
+        parallel: how many CPUs share the delays, see ``Delayer.done``.
     """
 
     block: int
     delay_ns: int
     timed: TimedRun
     counts: Mapping[str, Counts]
-    spread: float
+    parallel: float
 
 
 def blocks(doses: Sequence[T], repeat: int, seed: int) -> Iterator[tuple[int, T]]:
@@ -186,11 +186,11 @@ class DoseSession:
             timeout=seconds,
             on_timeout=self._delayer.close,
         )
-        counts, spread = self._delayer.done()
+        counts, parallel = self._delayer.done()
         if delay_ns == 0:
             self._undelayed.append(timed.wall_s)
         names = [one.name for one in self._delayer.functions]
-        return DosedRun(block, delay_ns, timed, dict(zip(names, counts, strict=True)), spread)
+        return DosedRun(block, delay_ns, timed, dict(zip(names, counts, strict=True)), parallel)
 
     def _seconds(self) -> float:
         """Return how long a run may take."""

@@ -8,6 +8,7 @@ Leaves to others: the runs and their order (``dosing``), what the delay did (``a
 from __future__ import annotations
 
 import fnmatch
+import os
 import struct
 import time
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,8 @@ LONGEST_FORCED_NS = 10_000_000
 
 _NUMBER = 0x0FA70001
 _DOSE = struct.Struct("=QQQIIII")
+_TASK = struct.Struct("=QQQ")  # due hits, time of the first and of the last
+_TASKS = "due_of_task"
 _MOST_CPUS = 8192
 
 # What a coarse step takes at the least: 32 reads of the clock at 16 ns.
@@ -141,16 +144,12 @@ class Delayer:
         self._program.write("spent_ns", 0, bytes(8))
         packed = (*dose[:2], until, dose.every, int(dose.jitter), int(dose.cpus is not None), 0)
         self._program.write("dose", 0, _DOSE.pack(*packed))
-        self._program.clear("due_of_task")
+        self._program.clear(_TASKS)
         self._before = self._read()
         scope.start(self._program)
 
     def done(self) -> tuple[list[Counts], float]:
-        """End a run; return its counts by function, and over how many tasks the hits were spread.
-
-        The latter is the number of tasks if each had as many due hits, and 1 if one had them all:
-        the square of the sum over the sum of the squares.
-        """
+        """End a run; return its counts by function, and by how many CPUs the delays are shared."""
         assert self._scope is not None
         self.quiet()
         self._scope.stop(self._program)
@@ -159,9 +158,8 @@ class Delayer:
             Counts(*(b - a for a, b in zip(before, after, strict=True)))
             for before, after in zip(self._before, now, strict=True)
         ]
-        hits = self._program.read_hash("due_of_task")[1].tolist()
-        squares = sum(hit * hit for hit in hits)
-        return counts, sum(hits) ** 2 / squares if squares else 1.0
+        tasks = [_TASK.unpack(one.tobytes()) for one in self._program.read_hash_records(_TASKS)[1]]
+        return counts, min(sharing(tasks), len(os.sched_getaffinity(0)))
 
     def quiet(self) -> None:
         """Let no further delay begin."""
@@ -177,6 +175,25 @@ class Delayer:
             tuple(map(sum, zip(*self._program.read_per_cpu("counts", number), strict=True)))[:known]
             for number in range(len(self.functions))
         ]
+
+
+def sharing(tasks: Sequence[tuple[int, int, int]]) -> float:
+    """Return how many tasks are delayed at the same time, at least 1.
+
+    Of tasks that overlap in time that is the sum of their spans over the span of all; of tasks
+    with unequal numbers of hits, no more than the square of the sum over the sum of the squares,
+    which is their number if all have as many, and 1 if one has them all.
+
+    Args:
+        tasks: of each, due hits, and the first and the last one's time.
+    """
+    hits = [due for due, _, _ in tasks]
+    spans = [last - first for _, first, last in tasks]
+    if not sum(spans):
+        return 1.0
+    whole = max(last for *_, last in tasks) - min(first for _, first, _ in tasks)
+    even = sum(hits) ** 2 / sum(hit * hit for hit in hits)
+    return max(1.0, min(sum(spans) / whole, even))
 
 
 def check_delays(delays_ns: Iterable[int], *, force: bool) -> None:

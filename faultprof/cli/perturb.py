@@ -181,11 +181,10 @@ def _observation(run: DosedRun, metric: Metric) -> Observation:
         run.delay_ns,
         metric.value(times, timed.output),
         wall_s=timed.wall_s,
-        cpu_s=timed.user_s + timed.sys_s,
         due=sum(one.due for one in counts),
         delayed=sum(one.delayed for one in counts),
         delayed_ns=sum(one.delayed_ns for one in counts),
-        spread=run.spread,
+        parallel=run.parallel,
         missed=sum(one.over_budget + one.too_late + one.cut_short for one in counts),
     )
 

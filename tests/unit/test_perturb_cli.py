@@ -66,7 +66,6 @@ def _observations(slope: float, calls: int = 100_000) -> list[Observation]:
             ns,
             1 + slope * ns / 1e3 + draw.gauss(0, 0.002),
             1.0,
-            1.0,
             calls,
             calls if ns else 0,
             calls * ns,

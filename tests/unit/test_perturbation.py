@@ -17,6 +17,7 @@ from faultprof.analysis.perturbation import (
 )
 from faultprof.analysis.statistics import Estimate
 from faultprof.capture.dosing import blocks
+from faultprof.capture.perturbing import sharing
 from faultprof.errors import FaultprofError
 
 WALL = Metric.parse("wall")
@@ -29,8 +30,7 @@ def _runs(
     *,
     noise: float = 0.0,
     calls: int = CALLS,
-    cpus: float = 1.0,
-    spread: float = 1.0,
+    parallel: float = 1.0,
     repeat: int = 5,
 ) -> list[Observation]:
     """Return runs whose metric is a function of the delay in us, and who last a second."""
@@ -40,11 +40,10 @@ def _runs(
             delay_ns,
             value(delay_ns / 1e3) + draw.gauss(0, noise),
             wall_s=1.0,
-            cpu_s=cpus,
             due=calls,
             delayed=calls if delay_ns else 0,
             delayed_ns=calls * delay_ns,
-            spread=spread,
+            parallel=parallel,
         )
         for _ in range(repeat)
         for delay_ns in DELAYS
@@ -84,17 +83,28 @@ def test_a_known_slope_has_its_index_and_verdict(us: float, index: float, verdic
 
 def test_threads_share_the_delay() -> None:
     # Four busy threads call as often: each is delayed by a quarter.
-    four = perturbation(WALL, _runs(lambda us: 1 + 0.025 * us, cpus=4.0, spread=4.0))
+    four = perturbation(WALL, _runs(lambda us: 1 + 0.025 * us, parallel=4.0))
     assert four.parallel == 4.0
     assert four.index is not None
     assert four.index.value == pytest.approx(1.0)
-    # One of four busy threads makes all calls.
-    one = perturbation(WALL, _runs(lambda us: 1 + 0.1 * us, cpus=4.0, spread=1.0))
-    assert one.index is not None
-    assert one.index.value == pytest.approx(1.0)
-    # Hundred processes one after the other.
-    shell = perturbation(WALL, _runs(lambda us: 1 + 0.1 * us, cpus=0.9, spread=100.0))
-    assert shell.parallel == 1.0
+
+
+@pytest.mark.parametrize(
+    ("tasks", "shared"),
+    [
+        ([], 1),
+        ([(100, 0, 1_000)], 1),
+        ([(100, 0, 1_000)] * 4, 4),
+        ([(100, 0, 1_000), (1, 0, 1_000)], 1.02),  # the second has hardly any
+        ([(10, start, start + 100) for start in range(0, 1_000, 100)], 1),  # one after the other
+        ([(10, 0, 100), (10, 50, 150)], 200 / 150),
+        ([(1, 5, 5)], 1),
+    ],
+)
+def test_tasks_that_overlap_share_the_delays(
+    tasks: list[tuple[int, int, int]], shared: float
+) -> None:
+    assert sharing(tasks) == pytest.approx(shared, rel=0.01)
 
 
 def test_a_rate_falls() -> None:
@@ -124,14 +134,14 @@ def test_user_time_has_no_expectation() -> None:
 
 
 def test_system_time_takes_all_delays_whatever_runs_at_once() -> None:
-    found = perturbation(Metric.parse("sys"), _runs(lambda us: 0.1 * us, cpus=4.0, spread=4.0))
+    found = perturbation(Metric.parse("sys"), _runs(lambda us: 0.1 * us, parallel=4.0))
     assert found.index is not None
     assert found.index.value == pytest.approx(1.0)
 
 
 def test_what_was_achieved_counts_not_what_was_asked_for() -> None:
     runs = [
-        Observation(ns, 1 + ns * 1.06 * CALLS / 1e9, 1.0, 1.0, CALLS, CALLS, int(ns * 1.06) * CALLS)
+        Observation(ns, 1 + ns * 1.06 * CALLS / 1e9, 1.0, CALLS, CALLS, int(ns * 1.06) * CALLS)
         for ns in (0, 10_000, 20_000)
         for _ in range(3)
     ]
