@@ -7,7 +7,7 @@ Leaves to others: measuring (``capture.calibration``), subtracting (``analysis.c
 A loop that is repeated many times has a shortest time that belongs to the code and longer ones that
 belong to interrupts, a hypervisor and cold caches. The cost is the minimum. Its interval reaches up
 to what 95 of 100 repeats stayed below, since a recording's own hits meet the same disturbances; and
-down by the distance from the minimum to the fifth percentile, by which it may yet be missed.
+down by the distance between the two shortest, by which the minimum may yet have been missed.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def shortest(values: Sequence[float]) -> Cost:
     """Return the cost that repeated measurements (at least one) show, see above."""
     ordered = sorted(values)
     last = len(ordered) - 1
-    least, fifth, highest = ordered[0], ordered[int(0.05 * last)], ordered[int(0.95 * last + 0.5)]
-    return Cost(least, 2 * least - fifth, highest)
+    least, next_to_it, highest = ordered[0], ordered[min(1, last)], ordered[int(0.95 * last + 0.5)]
+    return Cost(least, 2 * least - next_to_it, highest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,9 @@ class Measured:
         """What of a hit is not inside."""
         inside = self.inside_ns or FREE
         total = self.total_ns
+        value = total.value - inside.value
         # Each bound from the same end: a slow repeat is slow in both parts.
-        return Cost(total.value - inside.value, total.low - inside.low, total.high - inside.high)
+        return Cost(value, min(value, total.low - inside.low), max(value, total.high - inside.high))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measured:
