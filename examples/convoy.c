@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A convoy: threads that get faster when each of them is slowed down.
+ *
+ * convoy [THREADS [ROUNDS]]
+ *
+ * Each round of a thread is a system call (getppid, the function to delay), then a short critical
+ * section. The lock is handed over in order, as the kernel hands over a folio's lock: who unlocks
+ * it gives it to the one that has waited longest, and that one does not run yet. A waiter looks
+ * whether it is its turn, sleeps, looks again, as many locks do that spin first and sleep then.
+ *
+ * Why a delay makes it faster: while the lock belongs to a thread that is still asleep, the one
+ * that gave it away comes back after a microsecond, finds it taken and sleeps, too. From then on
+ * every hand-over waits for a sleeper: the threads move in a convoy, at the speed of their sleep
+ * and not of their work. A delay before the lock, outside of it, gives the sleeper the time to wake
+ * up, do its microsecond and leave: the next one finds the lock free, nobody sleeps, and the convoy
+ * is gone until two threads meet by chance. The longer the delay, the rarer that is.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+
+#define SLEEP_NS 200000
+#define WORK 200
+
+static atomic_uint next_ticket, now_serving;
+static atomic_ulong sleeps;
+static unsigned long rounds = 1000;
+static volatile unsigned long shared;
+static pthread_barrier_t together;
+
+static void lock(void)
+{
+	unsigned int mine = atomic_fetch_add(&next_ticket, 1);
+	struct timespec nap = { 0, SLEEP_NS };
+
+	while (atomic_load(&now_serving) != mine) {
+		atomic_fetch_add(&sleeps, 1);
+		nanosleep(&nap, NULL);
+	}
+}
+
+static void unlock(void)
+{
+	atomic_fetch_add(&now_serving, 1);
+}
+
+static void *run(void *unused)
+{
+	unsigned long round, i;
+
+	pthread_barrier_wait(&together);
+	for (round = 0; round < rounds; round++) {
+		syscall(SYS_getppid);
+		lock();
+		for (i = 0; i < WORK; i++)
+			shared++;
+		unlock();
+	}
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	long threads = argc > 1 ? strtol(argv[1], NULL, 10) : 2, i;
+	pthread_t *all = calloc(threads > 0 ? threads : 1, sizeof(*all));
+
+	if (argc > 2)
+		rounds = strtoul(argv[2], NULL, 10);
+	if (!all || pthread_barrier_init(&together, NULL, threads))
+		return 1;
+	for (i = 0; i < threads; i++)
+		if (pthread_create(&all[i], NULL, run, NULL))
+			return 1;
+	for (i = 0; i < threads; i++)
+		pthread_join(all[i], NULL);
+	printf("%lu sleeps in %lu rounds\n", atomic_load(&sleeps), rounds * threads);
+	return 0;
+}
