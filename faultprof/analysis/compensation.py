@@ -22,13 +22,14 @@ the calibrated cost does not hold there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faultprof.analysis.calls import Calls, Overhead
-from faultprof.analysis.statistics import Estimate
+from faultprof.analysis.statistics import Estimate, spread_of_sum
 from faultprof.analysis.trace_tree import TraceNode, TraceTree
 from faultprof.recording.calibration import (
     CONDITION,
@@ -38,7 +39,9 @@ from faultprof.recording.calibration import (
     Calibration,
     calibration_of,
 )
-from faultprof.recording.metadata import Metadata
+
+if TYPE_CHECKING:
+    from faultprof.recording.reader import Recording
 
 CONTENDED_SHARE = 0.05
 """Part of a node's inclusive time off the CPU from which on it is taken to be one of waiting."""
@@ -90,16 +93,75 @@ def costs_of(calibration: Calibration) -> Costs:
     return costs
 
 
-def compensated(tree: TraceTree, metadata: Metadata) -> TraceTree:
-    """Return a recording's whole tree, compensated if the recording holds a calibration.
+def compensated_tree(
+    recording: Recording,
+    *,
+    runs: Collection[int] | None = None,
+    comms: Collection[str] | None = None,
+) -> TraceTree:
+    """Return a recording's traced tree, compensated where it knows what its probes cost.
+
+    Of several runs, the intervals hold what these differ by too: the calibration's and Student's t
+    of the runs, added up in squares.
+
+    Args:
+        recording: where the calls come from.
+        runs: numbers of the runs to take; None for all.
+        comms: names of the tasks to take; None for all.
 
     Raises:
-        FaultprofError: exit code 4, when the calibration is damaged.
+        FaultprofError: exit code 4, when the trace or the calibration is damaged.
     """
-    calibration = calibration_of(metadata.calibration)
+    calibration = calibration_of(recording.metadata.calibration)
+    tree = TraceTree.from_recording(recording, runs=runs, comms=comms)
     if calibration is None:
         return tree
-    return compensate(tree, Kinds(metadata.functions), costs_of(calibration))
+    kinds, costs = Kinds(recording.metadata.functions), costs_of(calibration)
+    whole = compensate(tree, kinds, costs)
+    chosen = [run for run in recording.traced if runs is None or run in runs]
+    if len(chosen) < 2:
+        return whole
+    single = [TraceTree.from_recording(recording, runs=(run,), comms=comms) for run in chosen]
+    return _with_spread(whole, [compensate(one, kinds, costs) for one in single])
+
+
+Path = tuple[tuple[str, str], ...]
+
+
+def _with_spread(whole: TraceTree, runs: Sequence[TraceTree]) -> TraceTree:
+    """Widen the intervals of the runs' sum by what the runs differ by."""
+    known = [dict(zip(_paths(run), run.nodes, strict=True)) for run in runs]
+    nodes = []
+    for path, node in zip(_paths(whole), whole.nodes, strict=True):
+        overhead = node.calls.overhead
+        if overhead is not None and node.calls.timed:
+            calls = [run[path].calls if path in run else Calls() for run in known]
+            inclusive = [one.inclusive_ns - _value(one, "inclusive") for one in calls]
+            own = [one.self_ns - _value(one, "own") for one in calls]
+            overhead = Overhead(
+                _widened(overhead.inclusive, spread_of_sum(inclusive)),
+                _widened(overhead.own, spread_of_sum(own)),
+            )
+        nodes.append(node._replace(calls=replace(node.calls, overhead=overhead)))
+    return replace(whole, nodes=tuple(nodes))
+
+
+def _value(calls: Calls, part: str) -> float:
+    return getattr(calls.overhead, part).value if calls.overhead is not None else 0.0
+
+
+def _widened(cost: Estimate, width: float) -> Estimate:
+    below = math.hypot(cost.value - cost.low, width)
+    above = math.hypot(cost.high - cost.value, width)
+    return Estimate(cost.value, cost.value - below, cost.value + above)
+
+
+def _paths(tree: TraceTree) -> list[Path]:
+    paths: list[Path] = []
+    for node in tree.nodes:
+        above = paths[node.parent] if node.parent >= 0 else ()
+        paths.append((*above, node.frame[:2]))
+    return paths
 
 
 class Kinds:

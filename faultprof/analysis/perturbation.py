@@ -23,7 +23,7 @@ from typing import Any
 
 from faultprof.analysis.compensation import cost_of, costs_of
 from faultprof.analysis.metrics import UserMetric, usemem_metrics
-from faultprof.analysis.statistics import Estimate, LinearFit, linear_fit, mean, t_quantile
+from faultprof.analysis.statistics import Estimate, LinearFit, linear_fit, mean, spread_of_sum
 from faultprof.errors import FaultprofError
 from faultprof.recording.calibration import Calibration
 
@@ -274,8 +274,7 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate:
     centre = mean(values)
     if len(values) < 2:
         return Estimate(centre, -math.inf, math.inf)
-    variance = math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
-    width = t_quantile((1 + confidence) / 2, len(values) - 1) * math.sqrt(variance / len(values))
+    width = spread_of_sum(values, confidence=confidence) / len(values)
     return Estimate(centre, centre - width, centre + width)
 
 

@@ -6,12 +6,12 @@ Leaves to others: asking for them (``cli``) and saying them (``render``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from faultprof.analysis.calls import Calls
-from faultprof.analysis.compensation import compensated
+from faultprof.analysis.compensation import compensated_tree
 from faultprof.analysis.trace_tree import FAULT, TraceTree
 from faultprof.analysis.tree import CallTree
 from faultprof.errors import ExitCode, FaultprofError
@@ -77,7 +77,7 @@ class Selection:
                 faults were not traced.
         """
         self._check_comms(recording, TRACE)
-        tree = _trace_tree(recording, comms=self.comms)
+        tree = compensated_tree(recording, comms=self.comms)
         if self.per_fault and not tree.faults:
             raise _no_faults(tree)
         return self._rooted(tree)
@@ -92,7 +92,7 @@ class Selection:
 
     def trace_trees_by_comm(self, recording: Recording) -> list[tuple[str, TraceTree]]:
         """Return the same of traced calls."""
-        return self._by_comm(recording, TRACE, _trace_tree)
+        return self._by_comm(recording, TRACE, compensated_tree)
 
     def cut(self, tree: AnyTree) -> AnyTree:
         """Return the part of the chosen tree that is shown."""
@@ -132,11 +132,6 @@ class Selection:
                     f"it has: {some}" if recorded else f"it has no {what}",
                     ExitCode.USAGE,
                 )
-
-
-def _trace_tree(recording: Recording, *, comms: Collection[str] | None) -> TraceTree:
-    """Return the traced tree, compensated where the recording knows what its probes cost."""
-    return compensated(TraceTree.from_recording(recording, comms=comms), recording.metadata)
 
 
 def recorded_comms(recording: Recording, source: str = SAMPLE) -> tuple[str, ...]:

@@ -7,12 +7,14 @@ that clock, and what the function took without probes is counted beside it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from faultprof.analysis.compensation import (
     Costs,
@@ -20,9 +22,10 @@ from faultprof.analysis.compensation import (
     Kinds,
     ProbeCost,
     compensate,
+    compensated_tree,
     flags,
 )
-from faultprof.analysis.statistics import Estimate
+from faultprof.analysis.statistics import Estimate, spread_of_sum
 from faultprof.analysis.trace_tree import TraceTree
 from faultprof.recording.calibration import CONDITION, FAULT_FLAGS, HIT
 from faultprof.recording.frames import Frame
@@ -268,3 +271,48 @@ def test_a_probe_of_unknown_cost_leaves_its_callers_uncompensated() -> None:
 def test_metadata_that_makes_no_sense_has_no_cost(tmp_path: Path) -> None:
     kinds = Kinds({"x": 1, "y": {"how": "symbol", "method": 5}, "z": {"traced": False}})
     assert [kinds.of(name) for name in "wxyz"] == [None, None, None, None]
+
+
+def test_several_runs_widen_the_interval_by_what_they_differ_by() -> None:
+    calibration = {
+        "kernel": {"release": "x"},
+        "cpu": {},
+        "created": "",
+        "tool_version": "",
+        "probes": [
+            {
+                "kind": "kprobe",
+                "threads": 1,
+                "repeats": 9,
+                "total_ns": dict(zip(("value", "low", "high"), (400, 370, 450), strict=True)),
+                "inside_ns": dict(zip(("value", "low", "high"), (100, 90, 120), strict=True)),
+            }
+        ],
+    }
+    each = (1_000, 1_100, 900)
+    runs = [
+        [
+            TracedPath(
+                "usemem",
+                (Frame("alpha"),),
+                calls=10,
+                inclusive_ns=10 * ns,
+                self_ns=10 * ns,
+                min_ns=ns,
+                max_ns=ns,
+                histogram=histogram({ns: 10}),
+            )
+        ]
+        for ns in each
+    ]
+    metadata = replace(traced_metadata(), functions=FUNCTIONS, calibration=calibration)
+    recording = in_memory(lambda path: traced(path, runs, ((),) * 3, metadata))
+    whole = compensated_tree(recording).nodes[0].calls.compensated_ns
+    one = compensated_tree(recording, runs=(1,)).nodes[0].calls.compensated_ns
+    assert one == Estimate(11_000 - 1_000, 11_000 - 1_200, 11_000 - 900)
+    assert whole is not None
+    assert whole.value == 30_000 - 3_000
+    low, high = stats.t.interval(0.95, 2, loc=9_000, scale=stats.sem([9_000, 10_000, 8_000]))
+    assert high - low == pytest.approx(2 * spread_of_sum([9_000, 10_000, 8_000]) / 3)
+    assert whole.high - whole.value == pytest.approx(math.hypot(3 * (high - 9_000), 300))
+    assert whole.value - whole.low == pytest.approx(math.hypot(3 * (high - 9_000), 600))
