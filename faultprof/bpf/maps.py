@@ -159,11 +159,10 @@ class Map:
     def clear(self) -> None:
         """Empty a hash map."""
         key = ctypes.create_string_buffer(self.spec.key_size)
-        nothing = ctypes.create_string_buffer(1)
         while True:
             try:
                 self._element(_NEXT_KEY, None, key)
-                self._element(_DELETE, key, nothing)
+                self._element(_DELETE, key, None)
             except FileNotFoundError:  # there is none left
                 return
 
@@ -218,10 +217,11 @@ class Map:
         self,
         command: int,
         key: ctypes.c_uint32 | ctypes.Array[ctypes.c_char] | None,
-        value: ctypes.Array[ctypes.c_char],
+        value: ctypes.Array[ctypes.c_char] | None,
     ) -> None:
         where = ctypes.addressof(key) if key is not None else 0
-        bpf(command, _ElementAttr(self.fd, where, ctypes.addressof(value)))
+        what = ctypes.addressof(value) if value is not None else 0
+        bpf(command, _ElementAttr(self.fd, where, what))
 
 
 def _create(spec: MapSpec) -> int:
