@@ -13,8 +13,11 @@
  * that gave it away comes back after a microsecond, finds it taken and sleeps, too. From then on
  * every hand-over waits for a sleeper: the threads move in a convoy, at the speed of their sleep
  * and not of their work. A delay before the lock, outside of it, gives the sleeper the time to wake
- * up, do its microsecond and leave: the next one finds the lock free, nobody sleeps, and the convoy
- * is gone until two threads meet by chance. The longer the delay, the rarer that is.
+ * up, do its work and leave: the next one finds the lock free, nobody sleeps, and the convoy is gone
+ * until two threads meet by chance. The longer the delay, the rarer that is.
+ *
+ * The lock is held while the threads start, so that the convoy is there from the beginning; left
+ * alone, they form one as soon as they meet. They need a CPU each.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -26,7 +29,7 @@
 #include <sys/syscall.h>
 
 #define SLEEP_NS 200000
-#define WORK 200
+#define WORK 1000
 
 static atomic_uint next_ticket, now_serving;
 static atomic_ulong sleeps;
@@ -72,11 +75,14 @@ int main(int argc, char **argv)
 
 	if (argc > 2)
 		rounds = strtoul(argv[2], NULL, 10);
+	lock();
 	if (!all || pthread_barrier_init(&together, NULL, threads))
 		return 1;
 	for (i = 0; i < threads; i++)
 		if (pthread_create(&all[i], NULL, run, NULL))
 			return 1;
+	usleep(10000);
+	unlock();
 	for (i = 0; i < threads; i++)
 		pthread_join(all[i], NULL);
 	printf("%lu sleeps in %lu rounds\n", atomic_load(&sleeps), rounds * threads);

@@ -134,7 +134,8 @@ def _costs(
     options: RecordOptions, owner: tuple[int, int] | None, say: Callable[[str], None]
 ) -> Calibration | None:
     """Return what a hit of these probes costs; samples are measured anew if they never were."""
-    calibration = at_hand(owner, say) if options.mode == "trace" else stored(owner)
+    wanted = options.mode == "trace" and options.calibrate
+    calibration = at_hand(owner, say) if wanted else stored(owner)
     if calibration is not None and calibration.has([SAMPLE]):
         return calibration
     say("measuring what a sample costs here")
