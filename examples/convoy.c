@@ -12,12 +12,12 @@
  * Why a delay makes it faster: while the lock belongs to a thread that is still asleep, the one
  * that gave it away comes back after a microsecond, finds it taken and sleeps, too. From then on
  * every hand-over waits for a sleeper: the threads move in a convoy, at the speed of their sleep
- * and not of their work. A delay before the lock, outside of it, gives the sleeper the time to wake
- * up, do its work and leave: the next one finds the lock free, nobody sleeps, and the convoy is gone
- * until two threads meet by chance. The longer the delay, the rarer that is.
+ * (5 ms) and not of their work (20 us). A delay before the lock, outside of it, gives the sleeper
+ * the time to wake up, do its work and leave: the next one finds the lock free, nobody sleeps, and
+ * the convoy is gone until two threads meet by chance. The longer the delay, the rarer that is.
  *
- * The lock is held while the threads start, so that the convoy is there from the beginning; left
- * alone, they form one as soon as they meet. They need a CPU each.
+ * The lock is held until all threads wait for it, so that the convoy is there from the beginning;
+ * left alone, they form one as soon as they meet. They need a CPU each.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -28,14 +28,13 @@
 #include <unistd.h>
 #include <sys/syscall.h>
 
-#define SLEEP_NS 200000
-#define WORK 1000
+#define SLEEP_NS 5000000
+#define WORK 5000
 
 static atomic_uint next_ticket, now_serving;
 static atomic_ulong sleeps;
-static unsigned long rounds = 1000;
+static unsigned long rounds = 300;
 static volatile unsigned long shared;
-static pthread_barrier_t together;
 
 static void lock(void)
 {
@@ -57,7 +56,6 @@ static void *run(void *unused)
 {
 	unsigned long round, i;
 
-	pthread_barrier_wait(&together);
 	for (round = 0; round < rounds; round++) {
 		syscall(SYS_getppid);
 		lock();
@@ -70,18 +68,19 @@ static void *run(void *unused)
 
 int main(int argc, char **argv)
 {
-	long threads = argc > 1 ? strtol(argv[1], NULL, 10) : 2, i;
-	pthread_t *all = calloc(threads > 0 ? threads : 1, sizeof(*all));
+	unsigned int threads = argc > 1 ? strtoul(argv[1], NULL, 10) : 2, i;
+	pthread_t *all = calloc(threads, sizeof(*all));
 
 	if (argc > 2)
 		rounds = strtoul(argv[2], NULL, 10);
 	lock();
-	if (!all || pthread_barrier_init(&together, NULL, threads))
+	if (!all)
 		return 1;
 	for (i = 0; i < threads; i++)
 		if (pthread_create(&all[i], NULL, run, NULL))
 			return 1;
-	usleep(10000);
+	while (atomic_load(&next_ticket) <= threads)
+		usleep(1000);
 	unlock();
 	for (i = 0; i < threads; i++)
 		pthread_join(all[i], NULL);
