@@ -31,6 +31,9 @@ from faultprof.kernel.privileges import require_privileges
 from faultprof.recording.calibration import SAMPLE, Calibration
 
 
+_AHEAD = -1  # the block of the run before all blocks
+
+
 @dataclass(frozen=True, slots=True)
 class ProbedRun:
     """One run.
@@ -84,7 +87,8 @@ def run_overhead(
         allow_many_events()
         calibration = _costs(options, owner, say)
         runner = Runner(with_usemem(options.command, identity, say), who, signals)
-        runner.run(lambda _: None)  # warms up what both ways find warm
+        # Warms up what both ways find warm, and fails at once where probes cannot be had.
+        _probed(runner, options, _AHEAD, owner)
         for block, probed in blocks((False, True), repeat, seed):
             run = _probed(runner, options, block, owner) if probed else _bare(runner, block)
             check(run)
