@@ -30,7 +30,6 @@ from faultprof.capture.wait import Signals
 from faultprof.kernel.privileges import require_privileges
 from faultprof.recording.calibration import SAMPLE, Calibration
 
-
 _AHEAD = -1  # the block of the run before all blocks
 
 
