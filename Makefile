@@ -4,6 +4,7 @@
 #   make test    set up, run the whole suite (tests/unit, tests/host, tests/kernels)
 #   make lint    ruff and mypy
 #   make bench   paired, interleaved benchmark rows
+#   make browser pictures and pages in headless Chromium, which it installs
 #
 # All of it is safe to repeat. What needs root says so, with the command.
 
@@ -20,7 +21,7 @@ RUN_PACKAGES := python3-bpfcc python3-venv gcc libc6-dev
 # tests/kernels installs what its virtual machines need by itself.
 TEST_PACKAGES := $(RUN_PACKAGES) bpftool linux-perf procps sudo binutils dwz
 
-.PHONY: demo test lint bench setup setup-dev clean
+.PHONY: demo test lint bench browser setup setup-dev clean
 
 demo: setup
 	@examples/demo.sh $(BIN)/faultprof
@@ -35,6 +36,11 @@ lint: $(VENV)/dev
 
 bench: setup-dev
 	$(BIN)/python -m tests.bench
+
+# Apart from the suite: the browser is a download of 100 MB.
+browser: setup-dev
+	@$(call need_packages,chromium)
+	$(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
 
 setup: $(VENV)/run
 	@$(call need_packages,$(RUN_PACKAGES))

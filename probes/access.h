@@ -88,6 +88,15 @@ static __always_inline u64 probe_result(void *ctx, int kind)
 	return value;
 }
 
+/* bpf_get_attach_cookie(), Linux 5.15; older headers of bcc do not know it. */
+static u64 (*get_attach_cookie)(void *ctx) = (void *)174;
+
+/* What a program that is attached in many places was given to tell them apart. */
+static __always_inline u64 probe_cookie(void *ctx)
+{
+	return get_attach_cookie(ctx);
+}
+
 /*
  * Where a kprobe found the task's stack: at a function's entry its own frame's upper end. An
  * fentry program has no registers; its context lies in the trampoline's frame, between the

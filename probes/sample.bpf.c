@@ -67,7 +67,13 @@ BPF_HASH(counts, struct stack_key, u64, MAX_STACKS);
 BPF_PERCPU_ARRAY(scratch, struct stack_key, 1);
 BPF_PERCPU_ARRAY(stats, u64, STAT_COUNT);
 #if FAULT_LABELS
-BPF_TABLE("lru_hash", u32, u32, latest_fault, 32768);
+/*
+ * Task and label in one word, in the slot of the task's lower 16 bits. Of tasks that share a slot
+ * the one that faulted last has it; the other's samples go without label, and are counted so.
+ * An LRU hash would keep both, at twice the cost for every fault of the machine.
+ */
+#define FAULT_SLOTS 65536
+BPF_ARRAY(latest_fault, u64, FAULT_SLOTS);
 #endif
 
 static __always_inline void bump(int stat)
@@ -147,11 +153,12 @@ int on_sample(void *ctx)
 #endif
 #if FAULT_LABELS
 	u32 tid = bpf_get_current_pid_tgid();
-	u32 *fault = latest_fault.lookup(&tid);
+	int slot = tid % FAULT_SLOTS;
+	u64 *fault = latest_fault.lookup(&slot);
 
 	/* In user mode the latest fault is over: a label would only split the key. */
-	if (fault && key->kernel_depth)
-		key->fault = *fault;
+	if (fault && *fault >> 32 == tid && key->kernel_depth)
+		key->fault = (u32)*fault;
 #endif
 	count_stack(key);
 	return 0;
@@ -167,13 +174,11 @@ int on_sample(void *ctx)
 int on_fault(struct bpf_raw_tracepoint_args *ctx)
 {
 	u32 tid = bpf_get_current_pid_tgid();
-	u32 label = ctx->args[2] & FAULT_WRITE_BIT ? FAULT_WRITE : FAULT_READ;
-	u32 *known = latest_fault.lookup(&tid);
+	int slot = tid % FAULT_SLOTS;
+	u64 *fault = latest_fault.lookup(&slot);
 
-	if (known)
-		*known = label;
-	else
-		latest_fault.update(&tid, &label);
+	if (fault)
+		*fault = (u64)tid << 32 | (ctx->args[2] & FAULT_WRITE_BIT ? FAULT_WRITE : FAULT_READ);
 	return 0;
 }
 #endif

@@ -12,6 +12,9 @@
  * such filter, but each new task would then be sampled only after one whole period of its own:
  * the first faults of short-lived processes would never be seen.
  *
+ * Programs of one session can share a scope, so that each fork and exit is followed once: user
+ * space gives the maps of one to the others, and attaches the tracepoints below for that one only.
+ *
  * Knobs:
  *   SCOPE_ALL  1: every task is in scope
  */

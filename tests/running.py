@@ -26,9 +26,11 @@ def run(
     )
 
 
-def record(output: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def record(
+    output: Path, *arguments: str, mode: str = "sample", **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Record into ``output`` and demand that it worked."""
-    done = run("record", "-o", output, *arguments, **options)
+    done = run("record", "--mode", mode, "-o", output, *arguments, **options)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -6,12 +6,14 @@ Leaves to others: which nodes belong together (``trace_tree``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from faultprof.analysis.histogram import added, quantile_ns
 from faultprof.analysis.statistics import Estimate
 from faultprof.recording.histogram import Histogram
+from faultprof.recording.per_call import PerCall
 from faultprof.recording.traced import TracedNode, sum_known
 
 
@@ -46,6 +48,7 @@ class Calls:
         max_ns: the longest call; likewise.
         histogram: the calls by duration, see ``recording.histogram``.
         overhead: what the probes put into the times (``compensation``); None when not known.
+        per_call: the caller's calls that made these, by how many, see ``recording.per_call``.
     """
 
     calls: int = 0
@@ -60,6 +63,7 @@ class Calls:
     max_ns: int | None = None
     histogram: Histogram = ()
     overhead: Overhead | None = None
+    per_call: PerCall = ()
 
     @classmethod
     def of(cls, node: TracedNode) -> Calls:
@@ -76,6 +80,7 @@ class Calls:
             min_ns=node.min_ns,
             max_ns=node.max_ns,
             histogram=node.histogram,
+            per_call=node.per_call,
         )
 
     @property
@@ -145,6 +150,7 @@ def together(parts: Iterable[Calls]) -> Calls:
         min_ns=min((part.min_ns for part in parts if part.min_ns is not None), default=None),
         max_ns=max((part.max_ns for part in parts if part.max_ns is not None), default=None),
         histogram=added(part.histogram for part in parts),
+        per_call=_added(part.per_call for part in parts),
         overhead=_overheads(parts),
     )
 
@@ -167,3 +173,10 @@ def _sum(costs: Sequence[Estimate]) -> Estimate:
         sum(one.low for one in costs),
         sum(one.high for one in costs),
     )
+
+
+def _added(parts: Iterable[PerCall]) -> PerCall:
+    sums: Counter[int] = Counter()
+    for part in parts:
+        sums.update(dict(part))
+    return tuple(sorted(sums.items()))

@@ -246,3 +246,26 @@ def t_quantile(probability: float, freedom: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, probability))
+
+
+# Shares.
+
+
+def binomial_intervals(counts: Sequence[int], total: int, confidence: float) -> list[Estimate]:
+    """Return for each count of ``total`` trials its share and the exact interval of that.
+
+    Clopper and Pearson, The use of confidence or fiducial limits illustrated in the case of the
+    binomial, Biometrika 26, 1934: outside lie the shares of which a count that far off has less
+    than half of 1 - ``confidence`` on its side.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - confidence) / 2
+    return [
+        Estimate(
+            count / total,
+            float(betaincinv(count, total - count + 1, tail)) if count else 0.0,
+            float(betaincinv(count + 1, total - count, 1 - tail)) if count < total else 1.0,
+        )
+        for count in counts
+    ]

@@ -1,7 +1,8 @@
 """Takes away what would outlive a killed faultprof: definitions of kretprobes in tracefs.
 
 Knows: that a program, an fentry link and a perf kprobe vanish with their file descriptors, but a
-kretprobe with more than the default number of instances has to be defined in tracefs and stays.
+kretprobe with more than the default number of instances has to be defined in tracefs and stays;
+what tracefs tells of it.
 Leaves to others: attaching (probes).
 
 A small process waits for the end of a pipe. It is forked before bcc is loaded, in a session of
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 EVENTS = Path("/sys/kernel/tracing/kprobe_events")
+PROFILE = EVENTS.with_name("kprobe_profile")
 
 _DISMISSED = b"."
 
@@ -43,12 +45,18 @@ class Janitor:
             os.waitpid(self._pid, 0)
 
 
-def remove_events_of(pid: int, events: Path = EVENTS) -> list[str]:
-    """Remove the kprobe definitions that libbcc made for a process and return their names.
+def missed_events_of(pid: int, profile: Path = PROFILE) -> int:
+    """Return how many hits the kprobes that libbcc defined for a process missed."""
+    with contextlib.suppress(OSError):
+        # "  r_leave_do_fault_bcc_4711      16828      0": hits, misses
+        rows = [line.split() for line in profile.read_text().splitlines()]
+        return sum(int(row[2]) for row in rows if row[0].endswith(_suffix(pid)))
+    return 0
 
-    libbcc ends the name of every such event in ``_bcc_PID``.
-    """
-    suffix = f"_bcc_{pid}"
+
+def remove_events_of(pid: int, events: Path = EVENTS) -> list[str]:
+    """Remove the kprobe definitions that libbcc made for a process and return their names."""
+    suffix = _suffix(pid)
     with contextlib.suppress(OSError):
         lines = events.read_text().splitlines()
         # "r4096:kprobes/r_leave_do_fault_bcc_4711 do_fault"
@@ -58,6 +66,11 @@ def remove_events_of(pid: int, events: Path = EVENTS) -> list[str]:
             _remove(events, name)
         return mine
     return []
+
+
+def _suffix(pid: int) -> str:
+    """Return what libbcc ends the name of every event of a process in."""
+    return f"_bcc_{pid}"
 
 
 def _remove(events: Path, name: str) -> None:

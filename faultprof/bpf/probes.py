@@ -1,7 +1,8 @@
 """Entry and return probes on kernel functions, always in pairs.
 
-Knows: the two ways to attach (kprobe and kretprobe, fentry and fexit), the order in which a pair
-is attached, and that half a pair is taken off again.
+Knows: the ways to attach (kprobe and kretprobe, one by one or many at once; fentry and fexit), the
+order in which a pair is attached, that half a pair is taken off again, and how many hits the
+kernel says that it skipped.
 Leaves to others: which functions, and what the programs do (tracing); what outlives a killed
 process (janitor).
 """
@@ -13,9 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from faultprof.bpf import syscall
 from faultprof.bpf.compiler import import_bcc, translated
+from faultprof.bpf.janitor import missed_events_of
 from faultprof.bpf.program import Kind, Program
-from faultprof.bpf.syscall import attach_raw_tracepoint, recursion_misses
 from faultprof.errors import FaultprofError, unsupported
 
 Method = Literal["kprobe", "fentry"]
@@ -58,6 +60,8 @@ class ProbeSet:
         self._program = program
         self._undo: list[Callable[[], None]] = []
         self._loaded: list[tuple[str, int]] = []
+        self._shared: list[int] = []  # programs of many functions
+        self._links: list[int] = []  # theirs
         self._function_id = function_id
         self._templates = {
             kind: self._template(kind)
@@ -101,6 +105,27 @@ class ProbeSet:
         else:
             self._attach_kprobe("leave_", point, constants, _RETURN)
 
+    def attach_together(self, cookies: Mapping[str, int]) -> None:
+        """Probe the entries and returns of many functions by kprobes, attached all at once.
+
+        The kernel attaches one by one at the price of a grace period each: in an emulated machine
+        it took 7 s for 53 functions and 10 s to detach them, against 0.3 s and 0.2 s at once.
+
+        Args:
+            cookies: by symbol, what tells the functions apart in their common program.
+
+        Raises:
+            FaultprofError: one of the functions cannot be probed, or this kernel cannot do it (see
+                ``probing.try_kprobe_multi``); then none is.
+        """
+        before = len(self._undo)
+        try:
+            self._link("enter_many", cookies, returns=False)
+            self._link("leave_many", cookies, returns=True)
+        except (OSError, FaultprofError) as error:
+            self._detach_down_to(before)
+            raise _not_attached(ProbePoint(", ".join(cookies)), "kprobe") from error
+
     def attach_hit(self, point: ProbePoint, constants: Mapping[int, int]) -> None:
         """Count how often an instruction is reached."""
         self._attach_kprobe("hit_", point, constants, _ENTRY)
@@ -113,10 +138,20 @@ class ProbeSet:
         """
         misses: dict[str, int] = {}
         for symbol, fd in self._loaded:
-            count = recursion_misses(fd)
+            count = syscall.recursion_misses(fd)
             if count:
                 misses[symbol] = misses.get(symbol, 0) + count
         return misses
+
+    def kprobe_misses(self) -> int:
+        """Return how many hits the kprobes had without a program being run, as far as it is known.
+
+        Of those attached at once the kernel tells since Linux 6.7. Of those attached one by one
+        it tells for the returns; the entries go through perf, which does not.
+        """
+        links = sum(syscall.kprobe_multi_misses(link) or 0 for link in self._links)
+        busy = sum(syscall.recursion_misses(program) for program in self._shared)
+        return links + busy + missed_events_of(os.getpid())
 
     def close(self) -> None:
         """Detach all probes; safe to repeat."""
@@ -153,6 +188,19 @@ class ProbeSet:
         self._loaded.remove((symbol, fd))
         os.close(fd)
 
+    def _link(self, function: str, cookies: Mapping[str, int], *, returns: bool) -> None:
+        program = self._program.load_copy(function, "kprobe_multi", name=function)
+        self._keep(program, self._shared)
+        self._keep(syscall.link_kprobes(program, cookies, returns=returns), self._links)
+
+    def _keep(self, fd: int, among: list[int]) -> None:
+        def give_up() -> None:
+            among.remove(fd)
+            os.close(fd)
+
+        among.append(fd)
+        self._undo.append(give_up)
+
     def _attach_fentry(
         self, prefix: str, kind: Kind, point: ProbePoint, constants: Mapping[int, int]
     ) -> None:
@@ -161,7 +209,7 @@ class ProbeSet:
             raise _not_attached(point, "fentry")
         fd = self._load(prefix, kind, point, constants, target)
         try:
-            link = attach_raw_tracepoint(fd, None)
+            link = syscall.attach_raw_tracepoint(fd, None)
         except OSError as error:
             raise _not_attached(point, "fentry") from error
         self._undo.append(lambda: os.close(link))

@@ -113,7 +113,7 @@ class Attempts:
 
 def try_everything(sysroot: Path = ROOT) -> Attempts:
     """Try all features; ``sysroot`` is only where /sys tells what an attempt must know."""
-    fentry = _attempt(partial(_attach_fentry, sysroot))
+    fentry = try_fentry(sysroot)
     package = find_bcc(sysroot)
     bcc, bcc_fentry = _try_bcc(package, fentry, sysroot)
     return Attempts(
@@ -155,6 +155,16 @@ def try_clock(clock: Clock) -> Attempt:
 def try_kprobe(sysroot: Path = ROOT) -> Attempt:
     """Try to attach a kprobe and to see it hit; they can be switched off while they attach."""
     return _attempt(partial(_hit_kprobe, sysroot))
+
+
+def try_fentry(sysroot: Path = ROOT) -> Attempt:
+    """Try to attach an fentry program."""
+    return _attempt(partial(_attach_fentry, sysroot))
+
+
+def try_kprobe_multi() -> Attempt:
+    """Try whether many kprobes can be attached at once (Linux 5.18, with fprobe)."""
+    return _attempt(_link_kprobes)
 
 
 def _attempt(action: Callable[[], None]) -> Attempt:
@@ -209,6 +219,17 @@ def _hit_kprobe(sysroot: Path) -> None:
                 )
         finally:
             event.close()
+
+
+def _link_kprobes() -> None:
+    # Nothing is attached: a kernel that can do it only finds no such function.
+    kind, how = ProgramType.KPROBE, syscall.ATTACH_KPROBE_MULTI
+    with syscall.loaded(kind, _NOTHING, attach_type=how) as program:
+        try:
+            os.close(syscall.link_kprobes(program, {"": 0}, returns=False))
+        except OSError as error:
+            if error.errno not in (errno.ESRCH, errno.ENOENT):
+                raise
 
 
 def _attach_fentry(sysroot: Path) -> None:

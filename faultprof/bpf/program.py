@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Kind = Literal["perf_event", "raw_tracepoint", "kprobe", "fentry", "fexit"]
+Kind = Literal["perf_event", "raw_tracepoint", "kprobe", "kprobe_multi", "fentry", "fexit"]
 
 _TYPES: dict[Kind, tuple[syscall.ProgramType, int]] = {
     "perf_event": (syscall.ProgramType.PERF_EVENT, 0),
     "raw_tracepoint": (syscall.ProgramType.RAW_TRACEPOINT, 0),
     "kprobe": (syscall.ProgramType.KPROBE, 0),
+    "kprobe_multi": (syscall.ProgramType.KPROBE, syscall.ATTACH_KPROBE_MULTI),
     "fentry": (syscall.ProgramType.TRACING, syscall.ATTACH_FENTRY),
     "fexit": (syscall.ProgramType.TRACING, syscall.ATTACH_FEXIT),
 }
@@ -41,20 +42,30 @@ class Program:
     Args:
         name: file in probes/, e.g. ``sample.bpf.c``.
         knobs: macro definitions, passed as ``-D``.
+        lent: maps of another program that are used in place of own ones, by name; that program
+            must be closed after this one.
         use_cache: whether bytecode of a former run will do.
 
     Raises:
         FaultprofError: no bcc, no permission, or the compiler refuses (exit code 3).
     """
 
-    def __init__(self, name: str, knobs: Mapping[str, int], *, use_cache: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        knobs: Mapping[str, int],
+        *,
+        lent: Mapping[str, Map] | None = None,
+        use_cache: bool = True,
+    ) -> None:
         self.name = name
         self._code = compiled(name, knobs, use_cache=use_cache)
+        self._lent = lent or {}
         self._maps: dict[str, Map] = {}
         self._descriptors: list[int] = []
         try:
             for spec in self._code.maps:
-                self._maps[spec.name] = Map.create(spec)
+                self._maps[spec.name] = self._lent.get(spec.name) or Map.create(spec)
         except OSError as error:
             self.close()
             raise _refused(f"make the maps of {name}", error) from error
@@ -123,6 +134,10 @@ class Program:
         except OSError as error:
             raise _refused(f"attach to tracepoint {tracepoint}", error) from error
 
+    def map(self, name: str) -> Map:
+        """Return a map, for another program to use."""
+        return self._maps[name]
+
     def write(self, table: str, index: int, value: bytes) -> None:
         """Set one element of an array map."""
         self._maps[table].write(index, value)
@@ -130,10 +145,6 @@ class Program:
     def read(self, table: str, index: int) -> bytes:
         """Return one element of an array map."""
         return self._maps[table].read(index)
-
-    def clear(self, table: str) -> None:
-        """Empty a hash map."""
-        self._maps[table].clear()
 
     def push(self, table: str, value: int) -> None:
         """Put a number into a queue map."""
@@ -158,12 +169,21 @@ class Program:
         """Return a quiescent hash map's keys and values, both as raw records."""
         return self._maps[table].read_hash()
 
+    def zero(self, table: str, indices: Iterable[int]) -> None:
+        """Set elements of an array map to zero, on every CPU where it is a per-CPU map."""
+        self._maps[table].zero(indices)
+
+    def clear(self, table: str) -> None:
+        """Empty a hash map, whoever else takes entries out of it meanwhile."""
+        self._maps[table].clear()
+
     def close(self) -> None:
         """Detach everything and free the programs and maps; safe to repeat."""
         while self._descriptors:  # the newest first: a link before its program
             os.close(self._descriptors.pop())
-        for entry in self._maps.values():
-            entry.close()
+        for name, entry in self._maps.items():
+            if name not in self._lent:
+                entry.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""bpf(2) as the kernel offers it: load instructions, attach a program to a raw tracepoint.
+"""bpf(2) as the kernel offers it: load instructions, attach to a raw tracepoint or many kprobes.
 
 Knows: the system call, the attribute structures of programs and the encoding of instructions.
 Leaves to others: maps (``maps``), where instructions come from (``compiler``: bcc, from the C in
@@ -13,7 +13,7 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from functools import cache
 
@@ -24,12 +24,19 @@ _COMMAND_PROG_LOAD = 5
 _COMMAND_PROG_TEST_RUN = 10
 _COMMAND_OBJ_GET_INFO_BY_FD = 15
 _COMMAND_RAW_TRACEPOINT_OPEN = 17
+_COMMAND_LINK_CREATE = 28
 
 # Where struct bpf_prog_info has recursion_misses (Linux 5.12), in bytes.
 _RECURSION_MISSES_AT = 208
 
+# Where struct bpf_link_info of a kprobe.multi link has its count of functions (Linux 6.6) and how
+# often these were missed (6.7), in bytes.
+_MULTI_COUNT_AT = 24
+_MULTI_MISSED_AT = 32
+
 ATTACH_FENTRY = 24  # BPF_TRACE_FENTRY
 ATTACH_FEXIT = 25  # BPF_TRACE_FEXIT
+ATTACH_KPROBE_MULTI = 42  # BPF_TRACE_KPROBE_MULTI
 
 _NAME_LENGTH = 15  # BPF_OBJ_NAME_LEN less the zero byte
 
@@ -104,6 +111,22 @@ class _TestRunAttr(ctypes.Structure):
     )
 
 
+class _KprobeMultiAttr(ctypes.Structure):
+    """``union bpf_attr`` as BPF_LINK_CREATE reads it for many kprobes (Linux 5.18)."""
+
+    _fields_ = (
+        ("prog_fd", ctypes.c_uint32),
+        ("target_fd", ctypes.c_uint32),
+        ("attach_type", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("returns", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+        ("symbols", ctypes.c_uint64),
+        ("addresses", ctypes.c_uint64),
+        ("cookies", ctypes.c_uint64),
+    )
+
+
 class _InfoAttr(ctypes.Structure):
     """``union bpf_attr`` as BPF_OBJ_GET_INFO_BY_FD reads it."""
 
@@ -117,11 +140,9 @@ class _InfoAttr(ctypes.Structure):
 def recursion_misses(program_fd: int) -> int:
     """Return how often the kernel skipped a program because it was running on the CPU already.
 
-    0 on kernels that do not count it.
+    0 on kernels that do not count it: of kprobes before Linux 6.7.
     """
-    info = ctypes.create_string_buffer(_RECURSION_MISSES_AT + 8)
-    attr = _InfoAttr(program_fd, len(info), ctypes.addressof(info))
-    bpf(_COMMAND_OBJ_GET_INFO_BY_FD, attr)
+    info = _info(program_fd, _RECURSION_MISSES_AT + 8)
     misses: int = struct.unpack_from("=Q", info, _RECURSION_MISSES_AT)[0]
     return misses
 
@@ -139,6 +160,24 @@ def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
         ctx_in=ctypes.addressof(values),
     )
     bpf(_COMMAND_PROG_TEST_RUN, attr)
+
+
+def kprobe_multi_misses(link_fd: int) -> int | None:
+    """Return how many hits :func:`link_kprobes`' functions had without the program being run.
+
+    None on kernels that do not tell.
+    """
+    info = _info(link_fd, _MULTI_MISSED_AT + 8)
+    if struct.unpack_from("=I", info, _MULTI_COUNT_AT)[0] == 0:
+        return None
+    misses: int = struct.unpack_from("=Q", info, _MULTI_MISSED_AT)[0]
+    return misses
+
+
+def _info(fd: int, size: int) -> bytes:
+    info = ctypes.create_string_buffer(size)
+    bpf(_COMMAND_OBJ_GET_INFO_BY_FD, _InfoAttr(fd, size, ctypes.addressof(info)))
+    return info.raw
 
 
 def instruction(
@@ -228,6 +267,34 @@ def attach_raw_tracepoint(program_fd: int, name: str | None) -> int:
         name=ctypes.addressof(text) if text is not None else 0, prog_fd=program_fd
     )
     return bpf(_COMMAND_RAW_TRACEPOINT_OPEN, attr)
+
+
+def link_kprobes(program_fd: int, cookies: Mapping[str, int], *, returns: bool) -> int:
+    """Attach a program to the entries or to the returns of many functions, all at once.
+
+    Args:
+        program_fd: loaded with ``ATTACH_KPROBE_MULTI``.
+        cookies: by symbol, what the program finds there by bpf_get_attach_cookie().
+        returns: whether to attach to the returns.
+
+    Returns:
+        The link's file descriptor; closing it detaches the program from all functions.
+
+    Raises:
+        OSError: as bpf(2); then it is attached to none.
+    """
+    names = [symbol.encode() for symbol in cookies]
+    symbols = (ctypes.c_char_p * len(names))(*names)
+    numbers = (ctypes.c_uint64 * len(names))(*cookies.values())
+    attr = _KprobeMultiAttr(
+        prog_fd=program_fd,
+        attach_type=ATTACH_KPROBE_MULTI,
+        returns=int(returns),
+        count=len(names),
+        symbols=ctypes.addressof(symbols),
+        cookies=ctypes.addressof(numbers),
+    )
+    return bpf(_COMMAND_LINK_CREATE, attr)
 
 
 @contextlib.contextmanager

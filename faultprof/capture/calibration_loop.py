@@ -88,7 +88,7 @@ class Loop:
 class Bench(Tracer):
     """The tracer, with its functions attached one at a time."""
 
-    def _attach(self, function: TracedFunction) -> None:
+    def _attach_all(self) -> None:
         pass
 
     @contextmanager
@@ -98,11 +98,11 @@ class Bench(Tracer):
         Raises:
             FaultprofError: they cannot be attached.
         """
-        self.failed.clear()
-        super()._attach(function)
         try:
-            for reason in self.failed.values():
-                raise unsupported(reason, "see 'faultprof doctor'")
+            if function in self._together:
+                self._attach_together([function])
+            else:
+                self._attach(function)
             yield
         finally:
             self._probes.close()

@@ -2,11 +2,14 @@
 
 Knows: which engines the options ask for and how they are put together.
 Leaves to others: what each engine does, when to start and stop (session).
+
+What only a trace needs is imported where a trace is made: sampling has half a second to start.
 """
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -61,6 +64,7 @@ class Engines:
         options: what is asked for.
         scope: which tasks are recorded.
         owner: whose cache is used for debuginfo; None for the caller's.
+        trace: whether functions are traced.
         calibration: what probes cost here, if that is known.
 
     Raises:
@@ -72,26 +76,50 @@ class Engines:
         options: RecordOptions,
         scope: Scope,
         owner: tuple[int, int] | None,
+        *,
+        trace: bool,
         calibration: Calibration | None = None,
     ) -> None:
         self._calibration = calibration
-        traced = options.mode == "trace"
-        self._sampling = _sampling(options, traced=traced)
+        self._sampling = _sampling(options, traced=trace)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
+        self._kallsyms: Kallsyms | None = None
         with ExitStack() as undo:
             if options.user_stacks:
                 from faultprof.capture.user_files import UserFiles
 
                 files = UserFiles(scope.pid, options.command)
                 self._user_files = undo.enter_context(closing(files))
-            if traced:
-                # Loaded on demand: a sampler alone starts 0.1 s sooner.
+            if trace:
                 from faultprof.capture.trace_setup import open_tracer
 
                 self._tracer = undo.enter_context(closing(open_tracer(options, scope, owner)))
+                scope = self._tracer.lend_scope()
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
             self._undo = undo.pop_all()
+
+    @property
+    def summary(self) -> str:
+        """What is recorded, for the user's terminal."""
+        if self._tracer is None:
+            return f"sampling at {self._sampling.frequency} Hz"
+        plan = self._tracer.plan
+        count = len(plan.functions) - len(self._tracer.failed)
+        ways = " and ".join(sorted({one.method for one in plan.functions if one.method}))
+        return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
+
+    def next_run(self, scope: Scope, command: Sequence[str]) -> None:
+        """Record the tasks of ``scope`` from now on, after :meth:`stop`; the probes stay."""
+        if self._tracer is not None:
+            self._tracer.next_run(scope)
+            scope = self._tracer.lend_scope()
+        self._sampler.next_run(scope)
+        if self._user_files is not None:
+            from faultprof.capture.user_files import UserFiles
+
+            self._user_files = UserFiles(scope.pid, command)
+            self._undo.callback(self._user_files.close)
 
     def start(self) -> None:
         """Start all engines; a held command is recorded from its exec(2) on."""
@@ -101,14 +129,21 @@ class Engines:
             self._tracer.start()
         self._sampler.start()
 
-    def stop(self) -> Captured:
-        """Stop all engines, detach them, and return what they have."""
+    def stop(self, *, detach: bool = True) -> Captured:
+        """Stop all engines and return what they have.
+
+        Args:
+            detach: take the probes off; without that, :meth:`next_run` may follow.
+        """
         samples = self._sampler.stop()
-        self._sampler.close()
         captured = Captured(self._sampling, samples, self._user_files)
         if self._tracer is not None:
-            captured = _with_trace(captured, self._tracer)
-            captured = replace(captured, calibration=self._calibration)
+            # Samples have probes and trampolines among their callers; those go with the engines.
+            self._kallsyms = self._kallsyms or _read_kallsyms()
+        if detach:
+            self._sampler.close()
+        if self._tracer is not None:
+            captured = self._with_trace(captured, self._tracer, detach=detach)
         if self._user_files is not None:
             self._user_files.stop()
         return captured
@@ -117,18 +152,25 @@ class Engines:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
+    def _with_trace(self, captured: Captured, tracer: Tracer, *, detach: bool) -> Captured:
+        """Stop a tracer and add what it has."""
+        traced = tracer.stop(detach=detach)
+        if detach:
+            tracer.close()
+        return replace(
+            captured,
+            plan=tracer.plan,
+            traced=traced,
+            failed=tracer.failed,
+            kallsyms=self._kallsyms,
+            calibration=self._calibration,
+        )
 
-def _with_trace(captured: Captured, tracer: Tracer) -> Captured:
-    """Detach a tracer and add what it has."""
+
+def _read_kallsyms() -> Kallsyms:
     from faultprof.kernel.kallsyms import Kallsyms
 
-    # Samples have the probes' trampolines among their callers; those go with the probes.
-    kallsyms = Kallsyms.read()
-    traced = tracer.stop()
-    tracer.close()
-    return replace(
-        captured, plan=tracer.plan, traced=traced, failed=tracer.failed, kallsyms=kallsyms
-    )
+    return Kallsyms.read()
 
 
 def _sampling(options: RecordOptions, *, traced: bool) -> SamplingOptions:

@@ -18,7 +18,9 @@ class RecordOptions:
 
     Exactly one of ``command``, ``pid`` and ``everything`` gives the scope, but ``everything``
     may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz
-    (None: what suits the mode). ``presets`` and ``functions`` name what is traced.
+    (None: what suits the mode). ``presets`` and ``functions`` name what is traced (none: the usual
+    faults), ``mode`` auto leaves whether to ``capture.choice``. ``metrics`` are the numbers that
+    are looked for in the output, as ``NAME=REGEX``.
     """
 
     default_frequency: ClassVar[int] = 999
@@ -42,6 +44,12 @@ class RecordOptions:
     calibrate: bool = True
     as_root: bool = False
     strict: bool = False
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def wants_trace(self) -> bool:
+        """Whether something is asked for that only a trace can give."""
+        return bool(self.presets or self.functions) or self.attach != "auto"
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shaped the data, for the recording's metadata."""
@@ -59,4 +67,5 @@ class RecordOptions:
             "attach": self.attach,
             "off_cpu": self.off_cpu,
             "as_root": self.as_root,
+            "metrics": list(self.metrics),
         }

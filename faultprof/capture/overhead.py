@@ -17,6 +17,7 @@ from faultprof.bpf.janitor import Janitor
 from faultprof.capture.bundled import with_usemem
 from faultprof.capture.calibration_beside import measured_sample
 from faultprof.capture.calibration_store import at_hand, stored
+from faultprof.capture.choice import choose_mode
 from faultprof.capture.command import check_directory
 from faultprof.capture.dosing import Runner, TimedRun, blocks
 from faultprof.capture.engines import Captured, Engines
@@ -84,12 +85,16 @@ def run_overhead(
         signals = undo.enter_context(Signals())
         undo.callback(Janitor().dismiss)
         allow_many_events()
-        calibration = _costs(options, owner, say)
+        choice = choose_mode(options)
+        calibration = _costs(owner, say, calibrate=choice.trace and options.calibrate)
         runner = Runner(with_usemem(options.command, identity, say), who, signals)
         # Warms up what both ways find warm, and fails at once where probes cannot be had.
-        _probed(runner, options, _AHEAD, owner)
+        _probed(runner, options, _AHEAD, owner, trace=choice.trace)
         for block, probed in blocks((False, True), repeat, seed):
-            run = _probed(runner, options, block, owner) if probed else _bare(runner, block)
+            if probed:
+                run = _probed(runner, options, block, owner, trace=choice.trace)
+            else:
+                run = ProbedRun(block, False, runner.run(lambda _: None))
             check(run)
             runs.append(run)
             way = "with" if probed else "without"
@@ -97,18 +102,19 @@ def run_overhead(
     return runs, calibration
 
 
-def _bare(runner: Runner, block: int) -> ProbedRun:
-    return ProbedRun(block, False, runner.run(lambda _: None))
-
-
 def _probed(
-    runner: Runner, options: RecordOptions, block: int, owner: tuple[int, int] | None
+    runner: Runner,
+    options: RecordOptions,
+    block: int,
+    owner: tuple[int, int] | None,
+    *,
+    trace: bool,
 ) -> ProbedRun:
     with ExitStack() as undo:
         attached: list[Engines] = []
 
         def attach(pid: int) -> None:
-            engines = Engines(options, Scope(pid, held=True), owner)
+            engines = Engines(options, Scope(pid, held=True), owner, trace=trace)
             attached.append(undo.enter_context(closing(engines)))
             engines.start()
 
@@ -134,11 +140,10 @@ def _calls(captured: Captured) -> dict[str, int]:
 
 
 def _costs(
-    options: RecordOptions, owner: tuple[int, int] | None, say: Callable[[str], None]
+    owner: tuple[int, int] | None, say: Callable[[str], None], *, calibrate: bool
 ) -> Calibration | None:
     """Return what a hit of these probes costs; samples are measured anew if they never were."""
-    wanted = options.mode == "trace" and options.calibrate
-    calibration = at_hand(owner, say) if wanted else stored(owner)
+    calibration = at_hand(owner, say) if calibrate else stored(owner)
     if calibration is not None and calibration.has([SAMPLE]):
         return calibration
     say("measuring what a sample costs here")

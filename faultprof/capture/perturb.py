@@ -21,6 +21,7 @@ from faultprof.capture.dosing import DosedRun, DoseSession, Runner, blocks
 from faultprof.capture.identity import Identity
 from faultprof.capture.options import Attach, RecordOptions
 from faultprof.capture.perturbing import Delayer, Dose, check_cpus, check_delays
+from faultprof.capture.schedule import repeated
 from faultprof.capture.scope import Scope
 from faultprof.capture.session import Session
 from faultprof.capture.trace_setup import trace_plan
@@ -217,7 +218,7 @@ def _keep(
         # The session forks the command itself: we and all that we fork are delayed.
         dose = Dose(delay_ns, 1 << 62, 3600.0, options.every, options.jitter)
         delayer.aim(Scope(os.getpid()), dose)
-        status = Session(recording, say, identity).run()
+        status = Session(repeated(recording, 1), say, identity=identity).run()
         delayer.done()
         if status:
             raise FaultprofError(f"the command failed with status {status}", "", status)

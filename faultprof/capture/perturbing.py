@@ -136,7 +136,7 @@ class Delayer:
         if self._scope is None:
             scope.attach(self._program)
         else:
-            scope.aim(self._program)
+            scope.move_to(self._program)
         self._scope = scope
         until = time.monotonic_ns() + int(dose.seconds * 1e9)
         for cpu in dose.cpus or ():

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import signal
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from faultprof.bpf.maps import Map
 from faultprof.bpf.perf_event import TYPE_SOFTWARE, Count, EventSpec, PerfEvent
 from faultprof.bpf.program import Program
 from faultprof.capture.wait import no_such_process
@@ -29,10 +30,17 @@ _TRACEPOINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What to record. ``pid`` None: every task. ``held``: the process has yet to call exec(2)."""
+    """What to record.
+
+    Attributes:
+        pid: the process; None for every task.
+        held: whether it has yet to call exec(2).
+        lender: a program whose scope is used, which started with this one; None for one's own.
+    """
 
     pid: int | None
     held: bool = False
+    lender: Program | None = None
 
     @property
     def everything(self) -> bool:
@@ -43,8 +51,26 @@ class Scope:
         """Return the knobs that probes/scope.h needs."""
         return {"SCOPE_ALL": int(self.everything)}
 
+    def lent_maps(self) -> dict[str, Map]:
+        """Return the maps of another program that are to be used in place of own ones."""
+        if self.lender is None:
+            return {}
+        return {name: self.lender.map(name) for name in self._maps()}
+
+    def _maps(self) -> tuple[str, ...]:
+        return ("scope_state",) if self.everything else ("scope_state", "scope_tasks")
+
+    def borrowed(self, lender: Program) -> Scope:
+        """Return this scope as ``lender`` follows it, which has been attached.
+
+        The lender must be closed after the borrower.
+        """
+        return replace(self, lender=lender)
+
     def attach(self, program: Program) -> None:
         """Make ``program``, which includes scope.h, follow the tasks in scope."""
+        if self.lender is not None:
+            return
         self._set(program, started=False)
         if self.pid is None:
             return
@@ -52,20 +78,29 @@ class Scope:
             if tracepoint != "sched_process_exec" or self.held:
                 program.attach_raw_tracepoint(tracepoint, function)
 
-    def aim(self, program: Program) -> None:
-        """Make a program that was attached for another scope of this kind follow this one."""
+    def move_to(self, program: Program) -> None:
+        """Make ``program``, which followed another process and has been stopped, follow ours.
+
+        What that process has left behind is no longer in scope.
+        """
+        if self.lender is not None:
+            return
+        if self.pid is not None:
+            program.clear("scope_tasks")
         self._set(program, started=False)
 
     def start(self, program: Program) -> None:
         """Let ``program`` work; where the process is held, its exec(2) does that."""
-        if not self.held:
+        if not self.held and self.lender is None:
             self._set(program, started=True)
 
     def stop(self, program: Program) -> int:
         """Make ``program`` ignore what comes; return how many tasks were not followed.
 
-        Tasks are lost when the map of tasks is full.
+        Tasks are lost when the map of tasks is full; a borrower leaves that count to the lender.
         """
+        if self.lender is not None:
+            return 0
         lost = int(_STATE.unpack(program.read("scope_state", 0))[2])
         self._set(program, started=False)
         return lost

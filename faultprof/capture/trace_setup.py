@@ -12,6 +12,7 @@ from faultprof.capture.scope import Scope
 from faultprof.capture.trace_plan import TracePlan, make_plan, missing_hosts
 from faultprof.capture.tracing import Tracer
 from faultprof.errors import FaultprofError, unsupported
+from faultprof.kernel.catalogue import USUAL
 from faultprof.kernel.conditions import Types
 from faultprof.kernel.resolve import resolve
 from faultprof.kernel.selection import choose, require_traceable
@@ -35,10 +36,11 @@ def open_tracer(options: RecordOptions, scope: Scope, owner: tuple[int, int] | N
 
 def trace_plan(options: RecordOptions, view: KernelView) -> TracePlan:
     """Return which functions are traced on the kernel of ``view``, and how."""
-    wanted = resolve(choose(options.presets, options.functions, view), view)
+    presets = options.presets or (() if options.functions else USUAL)
+    wanted = resolve(choose(presets, options.functions, view), view)
     traceable = require_traceable(wanted, view, named=options.functions)
     hosts = resolve(choose((), missing_hosts(traceable.traced), view), view)
-    plan = make_plan([*traceable.traced, *hosts], options.attach)
+    plan = make_plan([*traceable.traced, *hosts], options.attach, preempts=view.preempts)
     plan.refused += traceable.left_out
     if not plan.functions:
         raise FaultprofError(

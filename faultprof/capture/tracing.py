@@ -7,13 +7,15 @@ Leaves to others: which functions and how (trace_plan), what the numbers mean (a
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
+from faultprof.bpf.probing import try_kprobe_multi
 from faultprof.bpf.program import Program
 from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
@@ -24,6 +26,7 @@ MAX_NODES = 1024
 _MAX_TASKS = 8192
 _MAX_DEPTH = 32
 HISTOGRAM_BUCKETS = 144
+PER_CALL_BUCKETS = 8
 
 # Placeholders of the templates.
 _NUMBER, _WHAT = 0x0FA70001, 0x0FA70002
@@ -43,12 +46,16 @@ _STATS = (
     "faults",
     "faults_retried",
     "faults_under_vma_lock",
+    "callees_full",
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
-_FIGURES = 7  # calls, unfinished, inclusive, self, min, max, off-CPU
+_FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, max, off-CPU
 TASK_HEAD = struct.Struct("=QQQQII")
-FRAME = struct.Struct("=QQQQIHBB")
+FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
+
+# The longest that a program which has begun may take to end, with all that interrupts it.
+_SETTLE_SECONDS = 0.01
 
 # Fields whose offsets the program needs whatever is traced.
 _OFFSETS = (
@@ -68,7 +75,10 @@ _FLAGS = {
 
 
 class NodeTotals(NamedTuple):
-    """What the kernel added up for one node; times in nanoseconds."""
+    """What the kernel added up for one node; times in nanoseconds.
+
+    ``per_call``: the calls of its caller that called it, by ``recording.per_call``'s buckets.
+    """
 
     calls: int
     unfinished: int
@@ -78,6 +88,7 @@ class NodeTotals(NamedTuple):
     max_ns: int
     offcpu_ns: int | None
     histogram: tuple[int, ...]
+    per_call: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -88,7 +99,8 @@ class Traced:
         nodes: totals by path; a path is the numbers of its functions, root first.
         stats: the program's counters, by the names in ``_STATS``.
         open_frames: calls that had not returned when the recording ended.
-        misses: hits that the kernel skipped, by function.
+        misses: hits that the kernel skipped during the run, by function.
+        kprobe_misses: hits of any kprobe that it skipped then, as far as it tells.
         page_faults: what the kernel counted by itself (PERF_COUNT_SW_PAGE_FAULTS); None when
             every task was recorded.
     """
@@ -97,6 +109,7 @@ class Traced:
     stats: dict[str, int]
     open_frames: int
     misses: dict[str, int]
+    kprobe_misses: int
     page_faults: int | None
 
 
@@ -123,6 +136,10 @@ class Tracer:
         self.types = types
         self.off_cpu = off_cpu
         self.failed: dict[str, str] = {}
+        self._misses_before: dict[str, int] = {}
+        self._kprobe_misses_before = 0
+        kprobed = [one for one in plan.functions if one.method == "kprobe" and one.at_symbols]
+        self._together = kprobed if kprobed and try_kprobe_multi().works else []
         with ExitStack() as undo:
             self._program = undo.enter_context(Program("trace.bpf.c", self._knobs()))
             for node in range(1, MAX_NODES):
@@ -132,32 +149,60 @@ class Tracer:
             self._probes = ProbeSet(self._program, types.function_id)
             undo.callback(self._probes.close)
             self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
-            undo.callback(self._faults.close)
-            for function in self.plan.functions:
-                self._attach(function)
+            undo.callback(lambda: self._faults.close())  # the last run's
+            self._attach_all()
             self._undo = undo.pop_all()
 
     def start(self) -> None:
         """Let the probes count; a held command is traced from its exec(2) on."""
         self.scope.start(self._program)
 
-    def stop(self) -> Traced:
-        """Detach the probes and return what they counted."""
+    def stop(self, *, detach: bool = True) -> Traced:
+        """Return what the probes counted.
+
+        Args:
+            detach: take the probes off; without that, another run may follow. What its command
+                has left behind is then not looked at any more.
+        """
         lost_tasks = self.scope.stop(self._program)
-        faults, misses = self._faults.read(), self._probes.misses()
-        self._probes.close()
+        faults, misses, kprobe_misses = self._faults.read(), self.misses(), self.kprobe_misses()
+        if detach:
+            self._probes.close()
+        inside = list(self._read_open_frames())
+        if not detach:
+            self._program.clear("tasks")
+            time.sleep(_SETTLE_SECONDS)
         stats = self.counters()
         nodes = self._read_nodes()
         totals = {node: self._read_totals(node) for node in nodes}
-        open_frames = _close_open_frames(totals, self._read_open_frames())
+        open_frames = _close_open_frames(totals, inside)
         stats["lost_tasks"] = lost_tasks
         return Traced(
             _by_path(nodes, totals),
             stats,
             open_frames,
-            misses,
+            _grown(misses, self._misses_before),
+            kprobe_misses - self._kprobe_misses_before,
             faults.value if faults else None,
         )
+
+    def next_run(self, scope: Scope) -> None:
+        """Forget what was counted, after :meth:`stop`, and trace other tasks from now on.
+
+        The tree's nodes stay, so that the same paths need no new ones.
+        """
+        self.scope = scope
+        scope.move_to(self._program)
+        self._faults.close()
+        self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
+        self._program.zero("totals", self._read_nodes())
+        self._program.zero("stats", range(len(_STATS)))
+        self._misses_before = self.misses()
+        self._kprobe_misses_before = self.kprobe_misses()
+
+    def lend_scope(self) -> Scope:
+        """Return the scope for an engine beside this one, so that tasks are followed once."""
+        return self.scope.borrowed(self._program)
 
     def counters(self) -> dict[str, int]:
         """Return the program's counters as they are now."""
@@ -167,26 +212,40 @@ class Tracer:
         """Return how many hits the kernel has skipped so far, by function."""
         return self._probes.misses()
 
+    def kprobe_misses(self) -> int:
+        """Return how many hits of kprobes the kernel has skipped so far, as far as it tells."""
+        return self._probes.kprobe_misses()
+
     def calls(self) -> dict[str, int]:
         """Return how often each function has been called so far, over all paths."""
         calls: dict[str, int] = dict.fromkeys((one.name for one in self.plan.functions), 0)
-        for node, (_, function) in self._read_nodes().items():
-            calls[self.plan.functions[function].name] += self._read_totals(node).calls
+        for path, totals in self.totals().items():
+            calls[path[-1]] += totals.calls
         return calls
+
+    def totals(self) -> dict[tuple[str, ...], NodeTotals]:
+        """Return what has been counted so far, by the names of a path's functions, root first."""
+        nodes = self._read_nodes()
+        by_path = _by_path(nodes, {node: self._read_totals(node) for node in nodes})
+        names = [one.name for one in self.plan.functions]
+        return {tuple(names[number] for number in path): one for path, one in by_path.items()}
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
     def _knobs(self) -> dict[str, int]:
-        methods = self.plan.methods
+        alone = [one for one in self.plan.functions if one.points and one not in self._together]
         return {
             **self.scope.knobs(),
             **self.plan.knobs(),
             **_kernel_knobs(self.types),
-            "FENTRY": int("fentry" in methods),
-            "KPROBE": int("kprobe" in methods),
+            "FENTRY": int(any(one.method == "fentry" for one in alone)),
+            "KPROBE": int(any(one.method == "kprobe" for one in alone)),
+            "KPROBE_MANY": int(bool(self._together)),
+            "HITS": int(any(one.method is None for one in alone)),
             "OFFCPU": int(self.off_cpu),
+            "MULTIPLICITY": 1,
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,
         }
@@ -198,16 +257,39 @@ class Tracer:
         for tracepoint, function in programs.items():
             self._program.attach_raw_tracepoint(tracepoint, function)
 
+    def _attach_all(self) -> None:
+        try:
+            self._attach_together(self._together)
+        except FaultprofError:
+            # One of them is to blame; the others go on.
+            for function in self._together:
+                self._try(function, lambda function: self._attach_together([function]))
+        for function in self.plan.functions:
+            if function not in self._together:
+                self._try(function, self._attach)
+
+    def _try(self, function: TracedFunction, attach: Callable[[TracedFunction], None]) -> None:
+        try:
+            attach(function)
+        except FaultprofError as error:
+            self.failed[function.name] = error.message
+
+    def _attach_together(self, functions: Sequence[TracedFunction]) -> None:
+        cookies = {
+            point.symbol: one.number | int(one.what) << 16
+            for one in functions
+            for point in one.points
+        }
+        if cookies:
+            self._probes.attach_together(cookies)
+
     def _attach(self, function: TracedFunction) -> None:
         constants = {_NUMBER: function.number, _WHAT: int(function.what)}
         for point in function.points:
-            try:
-                if function.method is None:
-                    self._probes.attach_hit(point, constants)
-                else:
-                    self._probes.attach_pair(point, function.method, constants)
-            except FaultprofError as error:
-                self.failed[function.name] = error.message
+            if function.method is None:
+                self._probes.attach_hit(point, constants)
+            else:
+                self._probes.attach_pair(point, function.method, constants)
 
     def _read_nodes(self) -> dict[int, tuple[int, int]]:
         """Return parent and function by node; nodes are handed out in order."""
@@ -221,7 +303,7 @@ class Tracer:
 
     def _read_totals(self, node: int) -> NodeTotals:
         per_cpu = self._program.read_per_cpu("totals", node)
-        return _added_up([_totals(cpu) for cpu in per_cpu if cpu[0] or cpu[1]])
+        return _added_up([_totals(cpu) for cpu in per_cpu if any(cpu)])
 
     def _read_open_frames(self) -> Iterator[list[tuple[int, int]]]:
         """Yield of each task that is inside traced functions (node, children's ns), root first."""
@@ -235,6 +317,12 @@ class Tracer:
             ]
             if frames:
                 yield [(frame[4], frame[2]) for frame in frames]
+
+
+def _grown(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    """Return by how much counters have grown, those that have."""
+    grown = {name: count - before.get(name, 0) for name, count in counts.items()}
+    return {name: count for name, count in grown.items() if count}
 
 
 def _kernel_knobs(types: Types) -> dict[str, int]:
@@ -253,9 +341,11 @@ def _kernel_knobs(types: Types) -> dict[str, int]:
 
 
 def _totals(figures: tuple[int, ...]) -> NodeTotals:
-    calls, unfinished, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
-    histogram = figures[_FIGURES:]
-    return NodeTotals(calls, unfinished, inclusive, own, least, most, off_cpu, histogram)
+    calls, unfinished, below, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
+    histogram, per_call = figures[_FIGURES:-PER_CALL_BUCKETS], figures[-PER_CALL_BUCKETS:]
+    return NodeTotals(
+        calls, unfinished, inclusive + below, own, least, most, off_cpu, histogram, per_call
+    )
 
 
 def _added_up(parts: list[NodeTotals]) -> NodeTotals:
@@ -271,11 +361,16 @@ def _added_up(parts: list[NodeTotals]) -> NodeTotals:
         offcpu_ns=sum(part.offcpu_ns or 0 for part in parts),
         histogram=tuple(map(sum, zip(*(part.histogram for part in parts), strict=True)))
         or (0,) * HISTOGRAM_BUCKETS,
+        # One CPU may have one too few, which it wrote as a number without a sign.
+        per_call=tuple(
+            sum(counts) % (1 << 64)
+            for counts in zip(*(part.per_call for part in parts), strict=True)
+        ),
     )
 
 
 def _close_open_frames(
-    totals: dict[int, NodeTotals], tasks: Iterator[list[tuple[int, int]]]
+    totals: dict[int, NodeTotals], tasks: Iterable[list[tuple[int, int]]]
 ) -> int:
     """Count calls that have not returned like those that never will: with their children's time.
 
@@ -305,4 +400,6 @@ def _by_path(
     for number, (parent, function) in nodes.items():
         paths[number] = (*paths[parent], function)  # a parent is older than its children
         parts.setdefault(paths[number], []).append(totals[number])
-    return {path: _added_up(found) for path, found in parts.items()}
+    added = {path: _added_up(found) for path, found in parts.items()}
+    # What has none of these is from another run.
+    return {path: one for path, one in added.items() if one.calls or one.unfinished}

@@ -13,12 +13,30 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from faultprof import __version__
 from faultprof.errors import ExitCode, FaultprofError, unsupported
 
+
+class _ReaderGoneError(Exception):
+    """The reader of our output (head, less) has seen enough."""
+
+
+class _Commands(TyperGroup):
+    """The commands; takes a broken pipe out of Typer's hands, which would exit with 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderGoneError from error
+
+
 app = typer.Typer(
     name="faultprof",
+    cls=_Commands,
     help="Where the Linux kernel's page-fault path spends its time.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich alone would take 0.1 s to load
@@ -52,11 +70,19 @@ def _common(
 
 def _mount() -> None:
     from faultprof.cli import (
+        ab,
         calibrate,
         compare,
+        diff,
         doctor,
+        export,
+        flame,
         functions,
+        html,
+        import_text,
+        inlines,
         perturb,
+        plot,
         record,
         report,
         workload,
@@ -64,11 +90,19 @@ def _mount() -> None:
 
     _add(record.record, context_settings={"allow_interspersed_args": False})
     _add(report.report)
+    _add(flame.flame)
+    _add(html.html)
+    _add(plot.plot)
+    _add(export.export)
+    _add(ab.ab)
     _add(compare.compare)
+    _add(diff.diff)
+    _add(import_text.import_text, name="import")
     _add(calibrate.calibrate)
     _add(perturb.perturb, context_settings={"allow_interspersed_args": False})
     _add(doctor.doctor)
     _add(functions.functions)
+    _add(inlines.inlines)
     app.add_typer(workload.app, name="workload")
 
 
@@ -96,10 +130,9 @@ def main() -> None:
     except _UsageError as error:
         _print_error(_as_ours(error))
         sys.exit(ExitCode.USAGE)
-    except BrokenPipeError:
-        # The reader (head, less) has gone; nothing more can be said to it.
+    except (_ReaderGoneError, BrokenPipeError):
         _drop_output()
-        sys.exit(128 + 13)
+        sys.exit(ExitCode.OK)
     except KeyboardInterrupt:
         sys.exit(128 + 2)
     except OSError as error:

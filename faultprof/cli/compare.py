@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -169,11 +168,7 @@ def _json(tables: Sequence[Comparison], comparands: Comparands) -> Iterator[str]
 def _print(lines: Iterator[str]) -> None:
     from faultprof.render.terminal import write_lines
 
-    try:
-        write_lines(sys.stdout, lines)
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. What is still buffered must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    write_lines(sys.stdout, lines)
 
 
 def _tell_unread(comparands: Comparands) -> None:

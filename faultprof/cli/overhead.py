@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from faultprof.recording.calibration import Calibration
 
 
-def print_overhead(
-    options: RecordOptions, repeat: int, metric: str, say: Callable[[str], None]
-) -> None:
+_REPEAT = 5  # where --repeat does not say
+
+
+def print_overhead(options: RecordOptions, repeat: int, say: Callable[[str], None]) -> None:
     """Run the command of ``options`` without and with its probes and say what they change.
 
     Raises:
@@ -36,16 +37,20 @@ def print_overhead(
 
     if not options.command:
         raise FaultprofError("there is no command to run", "--check-overhead needs one, not -p, -a")
-    if repeat < 2:
-        raise FaultprofError("one pair of runs tells nothing", "give --repeat 2 or more")
-    chosen, seed = Metric.parse(metric), random.SystemRandom().randrange(1 << 32)
+    if len(options.metrics) > 1:
+        raise FaultprofError("--check-overhead looks at one metric", "give --metric once")
+    repeat = repeat if repeat > 1 else _REPEAT
+    chosen, seed = (
+        Metric.parse(*options.metrics or ("wall",)),
+        random.SystemRandom().randrange(1 << 32),
+    )
     runs, costs = run_overhead(
         options, invoking_user(os.environ), repeat, seed, say, lambda run: _value(run, chosen)
     )
     found = _effect(runs, chosen, costs)
     head = {
         "command": shlex.join(options.command),
-        "probes": _probes(runs, options.mode),
+        "probes": _probes(runs),
         "order": f"blocks of random order, seed {seed}",
     }
     write_lines(sys.stdout, observer_lines(found, head, Terminal.of(sys.stdout)))
@@ -91,9 +96,9 @@ def _value(run: ProbedRun, metric: Metric) -> float:
     return metric.value(times, timed.output)
 
 
-def _probes(runs: Sequence[ProbedRun], mode: str) -> str:
+def _probes(runs: Sequence[ProbedRun]) -> str:
     probed = [run for run in runs if run.probed]
     samples = sum(run.samples for run in probed) / len(probed)
     calls = sum(sum(run.calls.values()) for run in probed) / len(probed)
-    traced = f"{calls:,.0f} traced calls and " if mode == "trace" else ""
+    traced = f"{calls:,.0f} traced calls and " if probed[0].functions else ""
     return f"{traced}{samples:,.0f} samples a run"

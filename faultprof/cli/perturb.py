@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faultprof.cli.record import Attach
+from faultprof.cli.record_options import Attach, speaker
 from faultprof.errors import FaultprofError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def perturb(
     if repeat * len(options.delays_ns) > _MOST_RUNS:
         raise FaultprofError(f"--repeat {repeat} would never end", "give less")
     chosen = Metric.parse(metric, lower_is_better=lower_is_better)
-    say = _silent if quiet else _to_stderr
+    say = speaker(quiet)
     say(f"seed {options.seed}")
     found = run_perturbation(
         options, invoking_user(os.environ), say, lambda run: _observation(run, chosen)
@@ -218,11 +218,3 @@ def _cpus(text: str) -> tuple[int, ...]:
             raise FaultprofError(f"--on-cpu {text} is no list of CPUs", "give numbers: 0-3,8")
         cpus |= set(found)
     return tuple(sorted(cpus))
-
-
-def _to_stderr(line: str) -> None:
-    print(f"faultprof: {line}", file=sys.stderr)
-
-
-def _silent(_line: str) -> None:
-    pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +26,7 @@ _NOT_WITH = {
     "folded": ("--wide", "--per-fault"),
     "json": ("--wide",),
     "hist": ("--wide", "--per-fault", "--relative", "--min-percent", "--max-depth"),
+    "check": ("--wide", "--per-fault", "--relative", "--min-percent", "--max-depth", "--comm"),
 }
 
 
@@ -53,6 +53,10 @@ def report(
         str | None,
         typer.Option("--hist", metavar="FN", help="Draw how long the calls of a function took."),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare the trace's shares with those of the samples."),
+    ] = False,
     source: Annotated[
         Source | None,
         typer.Option(help="Which figures to show.  [default: the trace, if there is one]"),
@@ -66,6 +70,10 @@ def report(
             "--per-fault", help="Divide traced calls and times by the calls of handle_mm_fault."
         ),
     ] = False,
+    run: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=0, help="Show one run, from 0.  [default: all together]"),
+    ] = None,
     root: Annotated[
         str | None, typer.Option(metavar="FN", help="Show the tree below this function.")
     ] = None,
@@ -102,20 +110,29 @@ def report(
 
       faultprof report --hist next_uptodate_folio
 
+      faultprof report --check
+
       faultprof report --folded before.fprof > before.folded
     """
     from faultprof.analysis.selection import Selection
     from faultprof.recording.reader import read_recording
     from faultprof.render.terminal import Terminal, write_lines
 
-    view = _view({"flat": flat, "folded": folded, "json": as_json, "hist": histogram is not None})
-    of_trace = {"--hist": histogram is not None, "--wide": wide, "--per-fault": per_fault}
-    given = {"--relative": relative, "--min-percent": min_percent is not None}
-    _check_together(view, source, of_trace, {**given, "--max-depth": max_depth is not None})
+    is_hist = histogram is not None
+    view = _view({"flat": flat, "folded": folded, "json": as_json, "hist": is_hist, "check": check})
+    of_trace = {"--hist": is_hist, "--check": check, "--wide": wide, "--per-fault": per_fault}
+    given = {
+        "--relative": relative,
+        "--min-percent": min_percent is not None,
+        "--max-depth": max_depth is not None,
+        "--comm": bool(comm),
+    }
+    _check_together(view, source, of_trace, given)
     if min_percent is None:
         min_percent = _MIN_PERCENT if view in ("tree", "flat") else 0.0
-    _check_numbers(min_percent, max_depth)
+    check_numbers(min_percent, max_depth)
     selection = Selection(
+        run=run,
         root=root,
         comms=tuple(comm) if comm else None,
         relative=relative,
@@ -125,12 +142,8 @@ def report(
         per_fault=per_fault,
         wide=wide,
     )
-    lines = _lines(view, read_recording(file), histogram, selection, Terminal.of(sys.stdout))
-    try:
-        write_lines(sys.stdout, lines)
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. What is still buffered must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    terminal = Terminal.of(sys.stdout)
+    write_lines(sys.stdout, _lines(view, read_recording(file), histogram, selection, terminal))
 
 
 def _lines(
@@ -141,10 +154,12 @@ def _lines(
     terminal: Terminal,
 ) -> Iterator[str]:
     from faultprof.render.trace_histogram import histogram_lines
-    from faultprof.render.views import VIEWS
+    from faultprof.render.views import VIEWS, check_view
 
     if function is not None:
         return histogram_lines(recording, function, selection, terminal)
+    if view == "check":
+        return check_view(recording, selection, terminal)
     return VIEWS[view](recording, selection, terminal)
 
 
@@ -152,7 +167,7 @@ def _view(asked: dict[str, bool]) -> str:
     views = [view for view, wanted in asked.items() if wanted]
     if len(views) > 1:
         raise FaultprofError(
-            "--flat, --folded, --json and --hist exclude each other",
+            "--flat, --folded, --json, --hist and --check exclude each other",
             "give one of them, or none for a tree",
         )
     return views[0] if views else "tree"
@@ -172,7 +187,8 @@ def _check_together(
             )
 
 
-def _check_numbers(min_percent: float, max_depth: int | None) -> None:
+def check_numbers(min_percent: float, max_depth: int | None) -> None:
+    """Refuse a percentage or depth that is none."""
     if not 0 <= min_percent <= 100:
         raise FaultprofError(
             f"--min-percent {min_percent:g} is no percentage", "give a number from 0 to 100"

@@ -7,7 +7,6 @@ Leaves to others: what the functions are for (``catalogue``), attaching (``bpf``
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import os
 import re
@@ -76,6 +75,8 @@ class Attachable:
 
         Only names that share a word or half of it are compared, as comparing is slow.
         """
+        import difflib  # takes milliseconds that nobody but a user's typing error needs
+
         middle = max(len(name) // 2, _WORD_MIN)
         pieces = {word for word in name.split("_") if len(word) >= _WORD_MIN}
         pieces |= {name[:middle], name[-middle:]}
@@ -86,18 +87,30 @@ class Attachable:
 
 def read_attachable(sysroot: Path = ROOT) -> Attachable | Obstacle:
     """Return what probes can attach to, or why that is not known; about 100 ms."""
+    mount = _mount_with_list(sysroot)
+    return mount if isinstance(mount, Obstacle) else Attachable.parse((mount / _LIST).read_text())
+
+
+def list_obstacle(sysroot: Path = ROOT) -> Obstacle | None:
+    """Return why what probes can attach to cannot be read; None if it can. Takes no time."""
+    mount = _mount_with_list(sysroot)
+    return mount if isinstance(mount, Obstacle) else None
+
+
+def _mount_with_list(sysroot: Path) -> Path | Obstacle:
     mount = tracefs_mount(sysroot)
     if mount is None:
         check = tracefs_check(sysroot)
         remedy = as_root() if check.state == "unknown" else check.remedy
         return Obstacle(f"tracefs is {check.found}, so the functions cannot be listed", remedy)
     try:
-        return Attachable.parse((mount / _LIST).read_text())
+        (mount / _LIST).open().close()
     except FileNotFoundError:
         return Obstacle(f"tracefs has no {_LIST}", stock_kernel("CONFIG_DYNAMIC_FTRACE"))
     except OSError as error:
         remedy = as_root() if os.geteuid() else "boot without lockdown=confidentiality"
         return Obstacle(f"{_LIST} cannot be read: {error.strerror}", remedy)
+    return mount
 
 
 def kprobe_obstacle(sysroot: Path = ROOT) -> Obstacle | None:

@@ -21,6 +21,7 @@ from faultprof.kernel.debuginfo import find_debuginfo
 from faultprof.kernel.files import ROOT
 from faultprof.kernel.host import read_host
 from faultprof.kernel.named_symbols import NamedSymbols
+from faultprof.kernel.preemption import preempts
 
 if TYPE_CHECKING:
     from faultprof.kernel.cache import Owner
@@ -61,6 +62,7 @@ class KernelView:
         obstacles: what keeps probes away, or keeps us from knowing.
         fentry_arguments: how many arguments a function may have for fentry. Six is what all
             kernels with fentry handle; newer ones handle more, which only an attempt can tell.
+        preempts: whether the kernel preempts its own code.
     """
 
     release: str
@@ -70,6 +72,7 @@ class KernelView:
     bodies: Bodies | None = None
     obstacles: tuple[Obstacle, ...] = ()
     fentry_arguments: int = 6
+    preempts: bool = False
 
     @property
     def can_probe(self) -> bool:
@@ -99,6 +102,7 @@ class KernelView:
             BtfTypes.read(sysroot),
             _read_bodies(symbols, sysroot, owner) if debuginfo else None,
             tuple(one for one in found if isinstance(one, Obstacle)),
+            preempts=preempts(sysroot),
         )
 
 

@@ -112,6 +112,27 @@ def positions(parent: Int32, level_sizes: Sequence[int]) -> Int32:
     return position
 
 
+def reordered(depth: Ints, parent: Int32, keys: Sequence[NDArray[Any]]) -> Int32:
+    """Return the rows of a forest in preorder with siblings in another order.
+
+    Args:
+        depth: the depths, in preorder.
+        parent: row of each node's parent.
+        keys: what siblings are sorted by, one element per node, the last key first.
+    """
+    import numpy as np
+
+    order = np.lexsort((*keys, parent, depth))
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order))
+    callers = parent[order]
+    above = np.where(callers >= 0, place[callers], -1).astype(np.int32)
+    position = positions(above, np.bincount(depth).tolist() if len(depth) else [])
+    rows = np.empty(len(order), np.int32)
+    rows[position] = order
+    return rows
+
+
 def _subtree_sizes(parent: Int32, level_sizes: Sequence[int]) -> Int32:
     """Return how many nodes each subtree has, for nodes that stand level by level."""
     import numpy as np

@@ -90,7 +90,12 @@ def _figures(nodes: Sequence[TracedNode]) -> list[Any]:
         else None
         for node in nodes
     ]
+    per_call = [[{"most": most, "count": count} for most, count in n.per_call] for n in nodes]
     numbers = [column.name for column in TRACE_COLUMNS if column.kind == "int64"]
     arrays = [pa.array([getattr(node, name) for node in nodes], pa.int64()) for name in numbers]
-    kind = arrow_schema(traced=True).field("histogram").type
-    return [*arrays, pa.array(histograms, kind)]
+    schema = arrow_schema(traced=True)
+    return [
+        *arrays,
+        pa.array(histograms, schema.field("histogram").type),
+        pa.array(per_call, schema.field("per_call").type),
+    ]

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from faultprof.analysis.trace_tree import TraceTree
 from faultprof.analysis.tree import CallTree
+from faultprof.analysis.weights import WeightTree
 from faultprof.recording import preorder
 from faultprof.recording.frames import USER, Frame
+from faultprof.render.names import without_addresses
 from faultprof.render.terminal import sanitise
 
 KERNEL_SUFFIX = "_[k]"
@@ -22,7 +24,7 @@ _SEPARATORS = str.maketrans({";": ":", " ": "_"})
 
 def folded_name(name: str) -> str:
     """Return ``name`` so that a folded line stays one line, and its frames stay apart."""
-    return sanitise(name).translate(_SEPARATORS) or "_"
+    return without_addresses(sanitise(name)).translate(_SEPARATORS) or "_"
 
 
 def folded_frame(frame: Frame) -> str:
@@ -60,6 +62,17 @@ def folded_trace_lines(comm: str, tree: TraceTree) -> Iterator[str]:
             (node.depth, folded_frame(node.frame), ns)
             for node, ns in zip(tree.nodes, own, strict=True)
         ),
+    )
+
+
+def folded_weight_lines(comm: str, tree: WeightTree) -> Iterator[str]:
+    """Yield the lines of one task's tree, counts in its weights; else the same."""
+    weight = tree.sides[0].weight
+    shown = preorder.children_sums(tree.parent, weight).astype(weight.dtype)
+    names = [folded_frame(frame) for frame in tree.frames]
+    columns = (tree.depth.tolist(), tree.frame.tolist(), (weight - shown).tolist())
+    yield from _stacks(
+        comm, ((depth, names[frame], own) for depth, frame, own in zip(*columns, strict=True))
     )
 
 

@@ -9,21 +9,34 @@ function was found, when it was not simply a symbol: ``(inlined)``, ``(inferred)
 
 from __future__ import annotations
 
+import re
+
 from faultprof.recording.frames import SYMBOL, USER, Frame
 from faultprof.render.terminal import sanitise
 
 _SILENT = (SYMBOL, USER)  # what a reader takes for granted
 _VARIANT = SYMBOL + ":"
 
+# What a 64-bit kernel's addresses look like. Recordings hold none, but files that come from
+# elsewhere may, and with one address in a mail a kernel's randomised layout is known.
+_KERNEL_ADDRESS = re.compile(r"(?:0x)?ffff[0-9a-f]{12}", re.IGNORECASE)
+
+
+def without_addresses(text: str) -> str:
+    """Return ``text`` with ``[address]`` for each address of the kernel."""
+    return _KERNEL_ADDRESS.sub("[address]", text) if "fff" in text.lower() else text
+
 
 def marks(frame: Frame) -> str:
     """Return what follows the name: `` [module]`` and `` (how it was found)``, or nothing."""
     module = f" [{sanitise(frame.module)}]" if frame.module else ""
-    found = _found(frame.resolution.split("+"))
+    found = found_mark(frame)
     return module + (f" ({found})" if found else "")
 
 
-def _found(resolutions: list[str]) -> str:
+def found_mark(frame: Frame) -> str:
+    """Return how a frame was found where that is not simply by its symbol: ``inlined``."""
+    resolutions = frame.resolution.split("+")
     said = [sanitise(one.removeprefix(_VARIANT)) for one in resolutions if one not in _SILENT]
     if not said:
         return ""

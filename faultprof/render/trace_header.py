@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
+from faultprof.analysis.cross_check import cross_check
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import FAULT, TraceTree
 from faultprof.recording.calibration import calibration_of
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
 from faultprof.render.calibration import cost_text
+from faultprof.render.cross_check import check_text, probes_text
 from faultprof.render.header import entries, entry, runs_text
 from faultprof.render.terminal import Terminal
 from faultprof.render.units import prose
@@ -30,7 +32,11 @@ _WITHOUT_PROBES = (
     "; comp.: avg without the probes (! overhead-limited: they cost as much as what is left; ~ "
     "contended: waiting cannot be compensated, see perturb)"
 )
-_RATIO = "; /caller: calls for one call of the caller, mean only"
+_OFTEN = (
+    "; {times}, {most}: where it is ever more than one, calls for one call of the caller, in the "
+    "mean and at most (of 2, 4, 8 and so on)"
+)
+_RATIO = "; /caller: the mean of these calls"
 
 
 def trace_header_lines(
@@ -50,26 +56,45 @@ def trace_header_lines(
         terminal: what the output can show.
         columns: which columns of percentages and times follow; None for others.
     """
-    metadata = recording.metadata
-    calls = sum(node.calls for nodes in recording.traced.values() for node in nodes)
-    measured = [("mode", _mode(metadata))]
-    if metadata.functions:
-        measured.append(("probes", _probes(metadata)))
-    if (calibration := calibration_of(metadata.calibration)) is not None:
-        measured.append(("cost", cost_text(calibration, metadata.functions)))
-    measured.append(("calls", f"{calls:,} in {runs_text(metadata)}"))
-    for key, text in entries(metadata, measured):
+    for key, text in traced_entries(recording, selection):
         yield from entry(key, text, terminal)
     if columns is None:
         return
+    if selection.comms is None and recording.metadata.frequency:
+        check = cross_check(recording, selection.root, runs=selection.runs)
+        yield from entry("check", check_text(check), terminal)
+        if check.in_probes:
+            yield from entry("", probes_text(check), terminal)
     yield from entry("percent", _percent_of(tree, selection, terminal), terminal)
     if selection.per_fault:
         text = f"calls, total and self time are divided by the {tree.faults:,} calls of {FAULT}"
         yield from entry("per fault", text, terminal)
     if len(tree):
-        ratio = _RATIO if columns == "tree" and selection.wide else ""
-        without = _WITHOUT_PROBES if metadata.calibration is not None else ""
-        yield from entry("columns", _COLUMNS + ratio + without, terminal)
+        more = ""
+        if columns == "tree":
+            glyphs = terminal.glyphs
+            more = _OFTEN.format(times=glyphs.times, most=glyphs.most) + _RATIO * selection.wide
+        if recording.metadata.calibration is not None:
+            more += _WITHOUT_PROBES
+        yield from entry("columns", _COLUMNS + more, terminal)
+
+
+def traced_entries(recording: Recording, selection: Selection) -> Iterator[tuple[str, str]]:
+    """Yield what a header says of a recording of traced calls."""
+    metadata = recording.metadata
+    calls = sum(
+        node.calls
+        for run, nodes in recording.traced.items()
+        if selection.run in (None, run)
+        for node in nodes
+    )
+    measured = [("mode", _mode(metadata))]
+    if metadata.functions:
+        measured.append(("probes", _probes(metadata)))
+    if (calibration := calibration_of(metadata.calibration)) is not None:
+        measured.append(("cost", cost_text(calibration, metadata.functions)))
+    measured.append(("calls", f"{calls:,} in {runs_text(metadata, selection)}"))
+    yield from entries(metadata, measured)
 
 
 def _mode(metadata: Metadata) -> str:

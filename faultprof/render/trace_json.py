@@ -7,8 +7,8 @@ Leaves to others: the object around it, and how trees nest (``json``).
 of the functions that the total was spent in), ``faults`` (calls of ``handle_mm_fault``; null: not
 traced), ``per_fault`` (whether ``calls``, ``unfinished``, ``inclusive_ns``, ``self_ns`` and
 ``offcpu_ns`` are divided by these), ``unfinished`` (calls that did not return, in the whole tree),
-``hidden_nodes`` (cut from the tree; their time remains in their callers'), ``functions`` and
-``tree``.
+``hidden_nodes`` (cut from the tree; their time remains in their callers'), ``cross_check`` (see
+``render.cross_check``), ``functions`` and ``tree``.
 
 ``functions`` has, for each function, ``name``, ``module``, ``resolution``, ``inclusive_percent``,
 ``self_percent``, ``calls``, ``unfinished``, ``inclusive_ns`` (recursion counted once), ``self_ns``,
@@ -18,8 +18,10 @@ traced), ``per_fault`` (whether ``calls``, ``unfinished``, ``inclusive_ns``, ``s
 Where the recording holds a calibration, there are ``compensated_ns`` and ``compensated_self_ns``,
 inclusive and self time without the probes (``{"value", "low", "high"}``, may be negative), and
 ``flags`` (``overhead-limited``; ``not compensable: contended``).
-``tree`` has the same for each node, ``calls_per_caller`` (calls for one call of the caller, mean
-only) and ``children``. Its top is the chosen root or the only one, else ``[all]`` with nothing but
+``tree`` has the same for each node, ``calls_per_caller`` (calls for one call of the caller, the
+mean), ``per_call`` (``[[most, count], ...]``: how many calls of the caller made how many of these
+calls, 0, 1, 2, up to 4, 8, ... 64, and more, ``most`` being 2**63 - 1; null: not counted) and
+``children``. Its top is the chosen root or the only one, else ``[all]`` with nothing but
 percentages and times.
 """
 
@@ -32,9 +34,11 @@ from typing import Any
 
 from faultprof.analysis.calls import Calls
 from faultprof.analysis.compensation import flags
+from faultprof.analysis.cross_check import CrossCheck
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import TraceTree
 from faultprof.recording.frames import Frame
+from faultprof.render.cross_check import check_json
 from faultprof.render.json import ALL, json_name, json_tree, separated
 
 _DIGITS = 4  # decimals of a percentage; the times beside it are exact
@@ -43,12 +47,15 @@ _COMPENSATED = ("compensated_ns", "compensated_self_ns")
 _PER_FAULT = ("calls", "unfinished", "inclusive_ns", "self_ns", "offcpu_ns")
 
 
-def trace_json_lines(tree: TraceTree, selection: Selection) -> Iterator[str]:
+def trace_json_lines(
+    tree: TraceTree, selection: Selection, check: CrossCheck | None
+) -> Iterator[str]:
     """Yield the lines of the key ``trace``, with a comma before it.
 
     Args:
         tree: the chosen tree, not yet cut.
         selection: how it was chosen.
+        check: the trace against the samples; None where they cannot be compared.
     """
     shown = selection.cut(tree).largest_first()
     head = {
@@ -59,6 +66,7 @@ def trace_json_lines(tree: TraceTree, selection: Selection) -> Iterator[str]:
         "per_fault": selection.per_fault,
         "unfinished": tree.unfinished,
         "hidden_nodes": shown.hidden,
+        "cross_check": None if check is None else check_json(check),
     }
     yield ',"trace": {'
     for key, value in head.items():
@@ -88,7 +96,9 @@ def _tree(tree: TraceTree, selection: Selection) -> Iterator[str]:
 def _nodes(tree: TraceTree, selection: Selection) -> Iterator[tuple[int, str]]:
     for place, node in enumerate(tree.nodes):
         figures = _figures(node.calls, tree, selection)
-        figures["calls_per_caller"] = tree.per_caller(place)
+        edge = tree.edge(place)
+        figures["calls_per_caller"] = edge.mean if edge else None
+        figures["per_call"] = (edge.per_call if edge else None) or None
         yield node.depth, json_name(node.frame) + _members(figures)
 
 

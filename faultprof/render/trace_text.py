@@ -13,9 +13,10 @@ from typing import NamedTuple
 from faultprof.analysis.calls import Calls
 from faultprof.analysis.compensation import Flag, flags
 from faultprof.analysis.selection import Selection
-from faultprof.analysis.trace_tree import TracedFunction, TraceTree
+from faultprof.analysis.trace_tree import Edge, TracedFunction, TraceTree
+from faultprof.recording.per_call import NO_END, fewest
 from faultprof.render.branches import fitted, indents
-from faultprof.render.terminal import Terminal
+from faultprof.render.terminal import Glyphs, Terminal
 from faultprof.render.units import NOTHING, duration, three_digits
 
 _GAP = "  "
@@ -71,9 +72,11 @@ def trace_tree_lines(
         yield figures + " " * (used - _PERCENT) + terminal.shorten(top, _room(used, terminal))
     depths, parents = [node.depth for node in tree.nodes], [node.parent for node in tree.nodes]
     branches = indents(depths, parents, used, terminal)
-    for line, indent, node in zip(lines, branches, tree.nodes, strict=True):
-        name = fitted(node.frame, _room(used + len(indent), terminal), terminal)
-        yield f"{line}{_GAP}{terminal.dim(indent)}{name}"
+    for place, (line, indent) in enumerate(zip(lines, branches, strict=True)):
+        often = _often(tree.edge(place), terminal.glyphs)
+        room = _room(used + len(indent) + len(often), terminal)
+        name = fitted(tree.nodes[place].frame, room, terminal)
+        yield f"{line}{_GAP}{terminal.dim(indent)}{name}{terminal.dim(often)}"
 
 
 def trace_flat_lines(
@@ -103,6 +106,19 @@ def unfinished_line(unfinished: int) -> str:
     """Say that calls did not return, and what that means for the figures."""
     calls = "1 call" if unfinished == 1 else f"{unfinished:,} calls"
     return f"# {calls} did not return: not among the calls, and only the time below is known"
+
+
+def _often(edge: Edge | None, glyphs: Glyphs) -> str:
+    """Say how often the caller calls a function in one call, where that is ever more than once."""
+    if edge is None or edge.mean is None:
+        return ""
+    most = edge.per_call[-1][0] if edge.per_call else 1
+    if most == 1 and edge.mean <= 1:
+        return ""
+    mean = f" {glyphs.times}{three_digits(edge.mean)}"
+    if most == 1:
+        return mean
+    return f"{mean} >{fewest(most) - 1}" if most == NO_END else f"{mean} {glyphs.most}{most}"
 
 
 def _row(calls: Calls, tree: TraceTree, per_caller: float | None) -> Row:

@@ -4,19 +4,21 @@ Knows: which pieces make up a view, of samples or of traced calls.
 Leaves to others: the pieces (``header``, ``text``, ``folded``, ``json``, and their counterparts
 ``trace_*``), and printing (``cli``).
 
-A view takes a recording, what to select of it, and what the output can show. It is in ``VIEWS``,
-which the command line and the tests go by.
+A view takes a recording, what to select of it, and what the output can show. Those that show either
+source are in ``VIEWS``, which the command line and the tests go by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from faultprof.analysis.selection import Selection
+from faultprof.analysis.cross_check import cross_check
+from faultprof.analysis.selection import Selection, no_trace
 from faultprof.analysis.trace_tree import TraceTree
 from faultprof.analysis.tree import CallTree
 from faultprof.errors import ExitCode, FaultprofError
 from faultprof.recording.reader import Recording
+from faultprof.render.cross_check import check_lines
 from faultprof.render.folded import folded_lines, folded_trace_lines
 from faultprof.render.header import header_lines
 from faultprof.render.json import json_pieces
@@ -82,8 +84,20 @@ def json_view(recording: Recording, selection: Selection, _: Terminal) -> Iterat
         return
     trace = selection.trace_tree(recording)
     samples = _samples_beside(recording, selection)
-    more = trace_json_lines(trace, selection)
+    check = None
+    if selection.comms is None:
+        check = cross_check(recording, selection.root, runs=selection.runs)
+    more = trace_json_lines(trace, selection, check)
     yield from json_pieces(recording.metadata, samples, selection, more)
+
+
+def check_view(recording: Recording, selection: Selection, terminal: Terminal) -> Iterator[str]:
+    """Yield the shares of both sources of a recording, function by function."""
+    if not recording.has_trace:
+        raise no_trace(recording)
+    tree = selection.trace_tree(recording)
+    yield from trace_header_lines(recording, tree, selection, terminal)
+    yield from check_lines(cross_check(recording, selection.root, runs=selection.runs), terminal)
 
 
 def _samples_beside(recording: Recording, selection: Selection) -> CallTree:

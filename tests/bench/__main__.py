@@ -18,7 +18,10 @@ from typing import Any
 
 from tests.bench import (
     bench_help,
+    bench_import,
     bench_labels,
+    bench_pairs,
+    bench_pictures,
     bench_programs,
     bench_report,
     bench_throughput,
@@ -33,8 +36,11 @@ SUBJECTS = {
         bench_throughput,
         bench_labels,
         bench_programs,
+        bench_pairs,
         bench_wait,
         bench_report,
+        bench_import,
+        bench_pictures,
         bench_help,
     )
 }

@@ -13,14 +13,18 @@ import sys
 import pytest
 
 SAMPLE = ("SCOPE_ALL", "USER_STACKS", "FAULT_LABELS")
-TRACE = ("SCOPE_ALL", "FENTRY", "KPROBE", "OFFCPU")
+TRACE = ("SCOPE_ALL", "OFFCPU")
+TRACE_KINDS = ("FENTRY", "KPROBE", "KPROBE_MANY", "HITS")  # of programs; each stands by itself
 
 SAMPLE_NUMBERS = {"MAX_STACKS": 64, "FAULT_WRITE_BIT": 2}
 TRACE_NUMBERS = {
     "FUNCTIONS": 9,
     "MAX_NODES": 16,
     "MAX_TASKS": 16,
-    **dict.fromkeys(("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS"), 9),
+    "MULTIPLICITY": 1,
+    **dict.fromkeys(
+        ("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS", "MAP_PAGES"), 9
+    ),
     **dict.fromkeys(
         (
             "OFFSET_TASK_STRUCT_STACK",
@@ -69,10 +73,14 @@ def test_sample(switches: dict[str, int]) -> None:
     assert ("on_fork" in programs) != bool(switches["SCOPE_ALL"])
 
 
+@pytest.mark.parametrize("kinds", [*((kind,) for kind in TRACE_KINDS), TRACE_KINDS], ids=str)
 @pytest.mark.parametrize("switches", _combinations(TRACE), ids=str)
-def test_trace(switches: dict[str, int]) -> None:
+def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
+    switches = switches | {kind: int(kind in kinds) for kind in TRACE_KINDS}
     programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **switches})
     assert ("enter_template" in programs) == bool(switches["KPROBE"])
+    assert ("enter_many" in programs) == bool(switches["KPROBE_MANY"])
+    assert ("hit_template" in programs) == bool(switches["HITS"])
     assert ("on_switch" in programs) == bool(switches["OFFCPU"])
     fentry = {name for name in programs if name.startswith(("kfunc__", "kretfunc__"))}
     assert len(fentry) == 2 * switches["FENTRY"]
@@ -88,3 +96,42 @@ def test_perturb(method: str) -> None:
     programs = _compile("perturb.bpf.c", {"FENTRY": 0, "KPROBE": 0, **numbers, method: 1})
     assert "on_fork" in programs
     assert len([name for name in programs if name.endswith("template")]) == 2
+
+
+def test_a_trace_without_numbers_per_call() -> None:
+    knobs = dict.fromkeys(("SCOPE_ALL", "OFFCPU", "MULTIPLICITY"), 0)
+    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs, "FENTRY": 1, "KPROBE": 1})
+    assert {"enter_template", "hit_template"} <= programs
+
+
+BORROW = """
+import json, sys
+from faultprof.bpf.program import Program
+from faultprof.capture.scope import Scope
+lending, borrowing = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+scope = Scope(int(sys.argv[3]) or None)
+with Program("trace.bpf.c", {**lending, **scope.knobs()}) as lender:
+    scope.attach(lender)
+    borrowed = scope.borrowed(lender)
+    knobs = {**borrowing, **borrowed.knobs()}
+    with Program("sample.bpf.c", knobs, lent=borrowed.lent_maps()) as borrower:
+        borrowed.attach(borrower)
+        started = [borrower.read("scope_state", 0)[4]]
+        borrowed.start(borrower)
+        started.append(borrower.read("scope_state", 0)[4])
+        scope.start(lender)
+        started.append(borrower.read("scope_state", 0)[4])
+        print(*started)
+    print(lender.read("scope_state", 0)[4])  # still there when the borrower has gone
+"""
+
+
+@pytest.mark.parametrize("pid", [0, 1])
+def test_the_sampler_beside_a_trace_borrows_its_scope(pid: int) -> None:
+    """The lender starts both, and keeps what it lent."""
+    knobs = {"FENTRY": 0, "KPROBE": 1, "OFFCPU": 1, **TRACE_NUMBERS}
+    sampling = {**SAMPLE_NUMBERS, "USER_STACKS": 0, "FAULT_LABELS": 0}
+    command = [sys.executable, "-c", BORROW, json.dumps(knobs), json.dumps(sampling), str(pid)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0", "0", "1", "1"]

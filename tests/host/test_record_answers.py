@@ -127,7 +127,8 @@ def test_strict_makes_a_degraded_recording_fail(tmp_path: Path) -> None:
     from tests.running import run
 
     done = run(
-        "record", "--strict", "-o", tmp_path / "x.fprof", "--max-stacks", "4", "--", "usemem", "64m"
+        *("record", "--mode", "sample", "--strict", "--max-stacks", "4"),
+        *("-o", tmp_path / "x.fprof", "--", "usemem", "64m"),
     )
     assert done.returncode == 5
     assert (tmp_path / "x.fprof").exists()

@@ -318,3 +318,14 @@ def _wait_until(condition: object, seconds: float = 30) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.05)
+
+
+def test_auto_says_what_it_does(tmp_path: Path) -> None:
+    """Which of the two depends on the machine; a trace has the sampler beside it."""
+    out = tmp_path / "x.fprof"
+    done = run("record", "-o", out, "--", "true")
+    assert done.returncode == 0
+    said, mode = done.stderr.splitlines()[0], faultprof.load(out).metadata.mode
+    says = {"sample": "faultprof: sampling only, not tracing: ", "trace": "faultprof: tracing "}
+    assert said.startswith(says[mode])
+    assert len(done.stderr.splitlines()) == 2

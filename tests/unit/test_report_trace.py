@@ -59,6 +59,13 @@ def test_hist(directory: Path) -> None:
     assert " 8.19 µs   12.3 µs   40,000  █████▌ ◀ p99\n" in text
 
 
+def test_check(directory: Path) -> None:
+    assert "# check     " in output(report(directory))
+    text = output(report(directory, "--check", "--root", "do_read_fault"))
+    assert "of traced time on the CPU in do_read_fault\n" in text
+    assert "handle_mm_fault" not in text.split("#\n# traced")[1]
+
+
 def test_folded(directory: Path) -> None:
     text = output(report(directory, "--folded", "--root", "walk"))
     assert text == "usemem;walk_[k] 6000000010\nusemem;walk_[k];walk_[k] 4000000002\n"
@@ -91,6 +98,9 @@ BAD: dict[str, tuple[list[str], str, str]] = {
         "--min-percent",
         "leave one",
     ),
+    "no trace to check": (["samples.fprof", "--check"], "holds no trace", "--mode trace"),
+    "check of a task": (["--check", "--comm", "usemem"], "does not go with --check", "leave one"),
+    "check of samples": (["--check", "--source", "sample"], "traced calls only", "leave it"),
     "hist of samples": (["--hist", "walk", "--source", "sample"], "traced calls only", "leave it"),
     "faults of samples": (["--per-fault", "--source", "sample"], "traced calls only", "leave it"),
 }

@@ -51,8 +51,31 @@ def test_a_condition_brings_its_host_along() -> None:
     assert missing_hosts(resolved) == ["do_fault"]
 
 
+def test_a_condition_that_holds_in_one_caller_brings_that_along() -> None:
+    """finish_fault() sets single pages too, and is not filemap_map_order0_folio()."""
+    view = load_view("6.12")
+    resolved = resolve(choose((), ("filemap_map_order0_folio",), view), view)
+    hosts = missing_hosts(resolved)
+    assert sorted(hosts) == ["filemap_map_pages", "set_pte_range"]
+    plan = make_plan([*resolved, *resolve(choose((), hosts, view), view)], "auto")
+    knobs = plan.knobs()
+    assert plan.functions[knobs["MAP_PAGES"]].name == "filemap_map_pages"
+    assert make_plan([], "auto").knobs()["MAP_PAGES"] == 0
+
+
 @pytest.mark.parametrize("attach", ["fentry", "kprobe"])
 def test_one_way_can_be_forced(attach: str) -> None:
     view = load_view("6.12")
     plan = make_plan(resolve(choose(("all",), (), view), view), attach)  # type: ignore[arg-type]
     assert {one.method for one in plan.functions if one.points} == {attach}
+
+
+def test_no_fentry_by_itself_where_the_kernel_preempts_it() -> None:
+    view = load_view("6.12")
+    resolved = resolve(choose(("all",), (), view), view)
+    methods = {
+        preempts: {one.method for one in make_plan(resolved, "auto", preempts=preempts).functions}
+        for preempts in (False, True)
+    }
+    assert "fentry" in methods[False]
+    assert "fentry" not in methods[True]

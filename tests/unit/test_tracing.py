@@ -27,6 +27,13 @@ def test_nothing_at_all() -> None:
     assert _added_up([]) == _totals(0, 0, 0)
 
 
+def test_a_caller_that_moved_between_cpus_counts_once() -> None:
+    """It was at one call on the first and at two on the second, which takes the one back."""
+    first = _totals(1, 5, 5, 5, 5)._replace(per_call=(8, 0))
+    second = _totals(1, 5, 5, 5, 5)._replace(per_call=((1 << 64) - 1, 1))
+    assert _added_up([first, second]).per_call == (7, 1)
+
+
 def test_two_nodes_of_one_path_are_one() -> None:
     nodes = {1: (0, 7), 2: (0, 7), 3: (1, 8), 4: (2, 8)}
     totals = {number: _totals(1, 10 * number, 10 * number, 1, 1) for number in nodes}

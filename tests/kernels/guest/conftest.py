@@ -20,8 +20,14 @@ def kernel(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test on each selected kernel; inside a guest that is the running one."""
+    """Run each test on each selected kernel; inside a guest that is the running one.
+
+    First of all hooks, so that the kernel comes first in a test's name. Otherwise it would come
+    last in a session that is given this directory, as a guest's is: pytest registers this file
+    then before its own hook for the parameters of fixtures, and calls the later ones first.
+    """
     names = [kernel.name for kernel in selected()]
     metafunc.parametrize("kernel", names, indirect=True, scope="session")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,52 @@ def test_samples_are_frequency_times_time_on_cpu(tmp_path: Path) -> None:
     assert comes_within(0.03, deviation)
 
 
+# Takes 500 more faults each time, and leaves something behind that then takes faults on and on.
+_MORE_EACH_TIME = """
+import mmap, os, pathlib, sys, time
+count = pathlib.Path(sys.argv[1])
+number = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(number))
+def touch(pages):
+    memory = mmap.mmap(-1, pages << 12)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for page in range(pages):
+        memory[page << 12] = 1
+parent = os.getpid()
+if os.fork() == 0:
+    os.setsid()
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    time.sleep(1)  # by then its own run has been read out
+    for _ in range(100):
+        touch(100)
+        time.sleep(0.01)
+    os._exit(0)
+touch(500 * number)
+"""
+
+
+def test_traced_runs_are_apart(tmp_path: Path) -> None:
+    import sys
+
+    import faultprof
+    from tests.running import record
+
+    out, count = tmp_path / "x.fprof", tmp_path / "count"
+    arguments = ["--mode", "trace", "-f", "handle_mm_fault", "--repeat", "4", *SLOW, "--"]
+    record(out, *arguments, sys.executable, "-c", _MORE_EACH_TIME, str(count), timeout=900)
+    loaded = faultprof.load(out)
+    trees = [loaded.trace(runs=[number]) for number in range(4)]
+    calls = [tree.faults or 0 for tree in trees]
+    # The first run finds files that are not cached yet.
+    for fewer, more in itertools.pairwise(calls[1:]):
+        assert 450 < more - fewer < 550, calls
+    assert sum(calls) == loaded.trace().faults
+    ledger = loaded.metadata.ledger
+    assert not [note.text for note in ledger.notes if "trace of run" in note.text]
+    assert ledger.counters["unmatched_returns"] == 0
+
+
 def test_nothing_stays_attached() -> None:
     listed = subprocess.run(["bpftool", "prog"], capture_output=True, text=True, check=True)
     assert "name on_" not in listed.stdout
@@ -82,7 +129,7 @@ def test_nothing_stays_attached() -> None:
 def test_the_command_of_sudo_is_the_users(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     out = tmp_path / "x.fprof"
-    script = f"sudo faultprof record -q -o {out} -- sh -c 'id -un; echo $HOME'"
+    script = f"sudo faultprof record --mode sample -q -o {out} -- sh -c 'id -un; echo $HOME'"
     done = subprocess.run(
         ["su", "user", "-c", script], capture_output=True, text=True, cwd="/", timeout=600
     )

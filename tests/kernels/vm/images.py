@@ -22,7 +22,7 @@ CUSTOMIZE = Path(__file__).with_name("customize.sh")
 
 PACKAGES = (
     *("python3", "python3-bpfcc", "python3-venv", "python3-pip"),
-    *("bpftool", "linux-perf", "gcc", "libc6-dev"),
+    *("bpftool", "bpftrace", "linux-perf", "gcc", "libc6-dev"),
     *("kmod", "procps", "util-linux", "iproute2", "sudo"),
 )
 TEST_TOOLS = ("pytest", "hypothesis")

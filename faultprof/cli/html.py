@@ -1,0 +1,68 @@
+"""``faultprof html``: read one recording or two, write a page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faultprof.cli.flame import By
+from faultprof.cli.report import DEFAULT_INPUT
+from faultprof.errors import FaultprofError
+
+
+def html(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE [AFTER]]",
+            help="The recording; with two, what changed from the first to the second.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="NAME", help="The file to write.")
+    ] = Path("report.html"),
+    by: Annotated[
+        By | None,
+        typer.Option(help="What weights are.  [default: time, if it was traced, or samples]"),
+    ] = None,
+    root: Annotated[
+        str | None, typer.Option(metavar="FN", help="Show the tree below this function.")
+    ] = None,
+    comm: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Show only tasks of this name (may be repeated)."),
+    ] = None,
+    relative: Annotated[
+        bool, typer.Option("--relative", help="Percent of what is shown, not of all recorded.")
+    ] = False,
+) -> None:
+    """Write everything about a recording, or what changed between two, as one HTML page.
+
+    The verdict and its reasons, a flame graph, the call tree as a table that unfolds and sorts,
+    the functions, and the metrics of all runs. It opens from disk and loads nothing.
+
+    Examples:
+      faultprof html -o report.html
+
+      faultprof html before.fprof after.fprof -o change.html
+
+      faultprof html traced.fprof --root do_read_fault --relative -o read.html
+    """
+    from faultprof.analysis.selection import Selection
+    from faultprof.analysis.weights import Measure
+    from faultprof.recording.reader import read_recording
+    from faultprof.render.files import write_text
+    from faultprof.render.flame import labels_of
+    from faultprof.render.html import page_pieces
+
+    paths = files or [DEFAULT_INPUT]
+    if len(paths) > 2:
+        raise FaultprofError("a page is of one recording or of two", "leave some out")
+    recordings = [read_recording(path) for path in paths]
+    selection = Selection(root=root, comms=tuple(comm) if comm else None, relative=relative)
+    measure = Measure(by.value) if by else None
+    write_text(output, page_pieces(recordings, labels_of(paths), selection, measure))
+    print(f"faultprof: wrote {output}", file=sys.stderr)
