@@ -129,10 +129,10 @@ static __always_inline u64 coarse_step(void)
 	return bpf_ktime_get_ns();
 }
 
-/* Wait, and return the ns that it took. */
-static __always_inline u64 wait_ns(u64 ns)
+/* Wait until so many ns after the start, and return how many it became. */
+static __always_inline u64 wait_ns(u64 start, u64 ns)
 {
-	u64 start = bpf_ktime_get_ns(), now = start, step = 0, before;
+	u64 now = start, step = 0, before;
 	u32 i;
 
 	/* Coarsely while there are two steps left to go: a step must not overshoot. */
@@ -155,7 +155,8 @@ static __always_inline u64 wait_ns(u64 ns)
 
 static __always_inline void delay(struct dose *given, struct counts *of_function)
 {
-	u64 ns = given->delay_ns, waited, *spent;
+	/* From here on: what is to be looked at before the wait is a part of the delay. */
+	u64 start = bpf_ktime_get_ns(), ns = given->delay_ns, waited, *spent;
 	int zero = 0;
 
 	spent = spent_ns.lookup(&zero);
@@ -165,13 +166,13 @@ static __always_inline void delay(struct dose *given, struct counts *of_function
 		add(&of_function->over_budget, 1);
 		return;
 	}
-	if (bpf_ktime_get_ns() > given->until_ns) {
+	if (start > given->until_ns) {
 		add(&of_function->too_late, 1);
 		return;
 	}
 	if (given->jitter)
 		ns = (2 * ns * (u64)bpf_get_prandom_u32()) >> 32;
-	waited = wait_ns(ns);
+	waited = wait_ns(start, ns);
 	if (waited < ns)
 		add(&of_function->cut_short, 1);
 	add(spent, waited);
