@@ -2,7 +2,7 @@
 /*
  * A convoy: threads that get faster when each of them is slowed down.
  *
- * convoy [THREADS [ROUNDS]]
+ * convoy [THREADS [ROUNDS [SLEEP_MS]]]
  *
  * Each round of a thread is a system call (getppid, the function to delay), then a short critical
  * section. The lock is handed over in order, as the kernel hands over a folio's lock: who unlocks
@@ -17,7 +17,8 @@
  * the convoy is gone until two threads meet by chance. The longer the delay, the rarer that is.
  *
  * The lock is held until all threads wait for it, so that the convoy is there from the beginning;
- * left alone, they form one as soon as they meet. They need a CPU each.
+ * left alone, they form one as soon as they meet. They need a CPU each; on an emulated machine
+ * that is busy, give them 50 ms, which outlast the pauses of its CPUs.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -28,18 +29,17 @@
 #include <unistd.h>
 #include <sys/syscall.h>
 
-#define SLEEP_NS 5000000
 #define WORK 5000
 
 static atomic_uint next_ticket, now_serving;
 static atomic_ulong sleeps;
-static unsigned long rounds = 300;
+static unsigned long rounds = 300, sleep_ms = 5;
 static volatile unsigned long shared;
 
 static void lock(void)
 {
 	unsigned int mine = atomic_fetch_add(&next_ticket, 1);
-	struct timespec nap = { 0, SLEEP_NS };
+	struct timespec nap = { 0, sleep_ms * 1000000 };
 
 	while (atomic_load(&now_serving) != mine) {
 		atomic_fetch_add(&sleeps, 1);
@@ -73,6 +73,8 @@ int main(int argc, char **argv)
 
 	if (argc > 2)
 		rounds = strtoul(argv[2], NULL, 10);
+	if (argc > 3)
+		sleep_ms = strtoul(argv[3], NULL, 10);
 	lock();
 	if (!all)
 		return 1;
