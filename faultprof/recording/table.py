@@ -47,7 +47,9 @@ def _names(values: list[str]) -> Any:
     import pyarrow as pa
 
     # Not ``dictionary_encode``: it would load pyarrow.compute, 65 ms before the prompt returns.
-    known = {name: name.encode("utf-8", "replace").decode() for name in set(values)}
+    # In the order of their appearance: two recordings of the same are the same bytes.
+    names = dict.fromkeys(values)
+    known = {name: name.encode("utf-8", "replace").decode() for name in names}
     codes = {name: code for code, name in enumerate(dict.fromkeys(known.values()))}
     indices = pa.array([codes[known[name]] for name in values], pa.int32())
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(codes), pa.string()))

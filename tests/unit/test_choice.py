@@ -119,7 +119,7 @@ class FakeEngines:
     summary = "tracing 3 functions by fentry, sampling at 99 Hz"
     error: FaultprofError | None = None
 
-    def __init__(self, *_: object, trace: bool) -> None:
+    def __init__(self, *_: object, trace: bool, **__: object) -> None:
         self.trace = trace
         if trace and self.error is not None:
             raise self.error

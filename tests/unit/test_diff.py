@@ -195,7 +195,7 @@ DATA = Path(__file__).with_name("data") / "two_kernels"
 def folded(name: str) -> list[PathCount]:
     """Read folded stacks as ``report --folded --source sample`` prints them."""
     paths = []
-    for line in (DATA / f"{name}.folded").read_text().splitlines():
+    for line in (DATA / f"{name}.txt").read_text().splitlines():
         stack, _, count = line.rpartition(" ")
         comm, *names = stack.split(";")
         frames = tuple(Frame(one.removesuffix("_[k]")) for one in names)
