@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from faultprof.analysis.calls import Calls
 from faultprof.analysis.functions import Function, join_resolutions
 from faultprof.analysis.logical import LogicalNames
+from faultprof.analysis.probe_frames import Unprobed
 from faultprof.analysis.trace_tree import TraceTree
 from faultprof.analysis.tree import CallTree
 from faultprof.recording.frames import UNRESOLVED, Frame
@@ -70,6 +71,16 @@ class SideNode:
         """Add what the node comes to in a run."""
         self.total.add(figures)
         self.by_run.setdefault(run, Figures()).add(figures)
+
+    def child(self, name: str, frame: Frame) -> SideNode:
+        """Return the child for a frame whose logical name is ``name``, made at need."""
+        function = name, frame.module
+        node = self.children.get(function)
+        if node is None:
+            node = self.children[function] = SideNode(function)
+        node.names.add(frame.function)
+        node.resolutions.update(frame.resolution.split("+"))
+        return node
 
     def walk(self) -> Iterator[SideNode]:
         """Yield the node and all below it."""
@@ -225,13 +236,43 @@ def _read_samples(
             side.totals[run] = 0 if relative else total
             return
         tree = tree.below(root)
+    side.totals[run] = tree.root_samples if relative else total
+    if recording.has_trace:
+        _add_without_probes(side, run, tree)
+        return
     columns = (tree.frame, tree.parent, tree.samples, tree.self_samples)
     entries = (
         _Entry(tree.frames[frame], parent, Figures(samples, own))
         for frame, parent, samples, own in zip(*(one.tolist() for one in columns), strict=True)
     )
-    side.totals[run] = tree.root_samples if relative else total
     _add(side, run, entries, Folding())
+
+
+def _add_without_probes(side: DiffSide, run: int, tree: CallTree) -> None:
+    """Add what was sampled beside a trace as it would stand without the probes.
+
+    Trampolines have numbers of their own in each session, and each stands below a function and
+    above its body: left in, nothing below them would match.
+    """
+    path: list[Frame] = []
+    shown: list[Unprobed] = []
+    columns = (tree.depth, tree.frame, tree.self_samples)
+    for depth, code, own in zip(*(one.tolist() for one in columns), strict=True):
+        del path[depth:], shown[depth:]
+        frame = tree.frames[code]
+        shown.append((shown[-1] if shown else Unprobed()).then(frame, path))
+        path.append(frame)
+        if own:
+            _add_path(side, run, shown[-1].frames, own)
+
+
+def _add_path(side: DiffSide, run: int, frames: Iterable[Frame], samples: int) -> None:
+    node = side.top
+    node.add(run, Figures(inclusive=samples))
+    for frame in frames:
+        node = node.child(side.names.logical(frame), frame)
+        node.add(run, Figures(inclusive=samples))
+    node.add(run, Figures(own=samples))
 
 
 def _read_trace(
@@ -281,11 +322,7 @@ def _add(side: DiffSide, run: int, entries: Iterable[_Entry], folding: Folding) 
         if hidden:
             places.append(above)
             continue
-        node = above.children.get((name, entry.frame.module))
-        if node is None:
-            node = above.children[name, entry.frame.module] = SideNode((name, entry.frame.module))
-        node.names.add(entry.frame.function)
-        node.resolutions.update(entry.frame.resolution.split("+"))
+        node = above.child(name, entry.frame)
         if counted:
             node.add(run, Figures(calls=entry.figures.calls))
             places.append(above)

@@ -61,6 +61,11 @@ def find_terms(
         terms.remarks.append(
             f"modes differ: only {only} holds a trace, so what was sampled beside it is compared"
         )
+    if terms.source == SAMPLE and (base.has_trace or new.has_trace):
+        terms.remarks.append(
+            "beside a trace, its probes are sampled too: they are apart, as [probes], and count "
+            "in the totals"
+        )
     if terms.source == SAMPLE:
         terms.remarks += _about_samples(base.metadata, new.metadata, both_traced)
     else:

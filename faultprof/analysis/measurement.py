@@ -157,6 +157,8 @@ def interleaving(metadata: Metadata) -> tuple[str, tuple[int, ...]]:
 
 def title_of(metadata: Metadata) -> str:
     """Say in words how many runs of what were recorded, and on which kernel."""
+    if metadata.imported is not None:
+        return f"imported {metadata.imported.get('format')}, {metadata.imported.get('file')}"
     count = len(metadata.runs)
     command = " ".join(metadata.command) or "a running process, or all"
     return f"{count} run{'s' * (count != 1)} of {command} on {metadata.kernel.release}"

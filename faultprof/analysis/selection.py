@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from faultprof.analysis.calls import Calls
+from faultprof.analysis.compensation import compensated_tree
 from faultprof.analysis.trace_tree import FAULT, TraceTree
 from faultprof.analysis.tree import CallTree
 from faultprof.errors import ExitCode, FaultprofError
@@ -88,7 +89,7 @@ class Selection:
                 faults were not traced.
         """
         self._check(recording, TRACE)
-        tree = TraceTree.from_recording(recording, runs=self.runs, comms=self.comms)
+        tree = compensated_tree(recording, runs=self.runs, comms=self.comms)
         if self.per_fault and not tree.faults:
             raise _no_faults(tree)
         return self._rooted(tree)
@@ -103,7 +104,7 @@ class Selection:
 
     def trace_trees_by_comm(self, recording: Recording) -> list[tuple[str, TraceTree]]:
         """Return the same of traced calls."""
-        return self._by_comm(recording, TRACE, TraceTree.from_recording)
+        return self._by_comm(recording, TRACE, compensated_tree)
 
     def cut(self, tree: AnyTree) -> AnyTree:
         """Return the part of the chosen tree that is shown."""

@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from faultprof.analysis.calls import Calls, together
+from faultprof.analysis.calls import Calls, Overhead, together
 from faultprof.analysis.functions import Function, join_frames, unknown_function
 from faultprof.analysis.percent import least_part, percent_of
+from faultprof.analysis.statistics import Estimate
 from faultprof.errors import FaultprofError
 from faultprof.recording.frames import Frame
 from faultprof.recording.per_call import PerCall
@@ -264,7 +265,13 @@ def _edge(pairs: Sequence[tuple[TraceNode, TraceNode]]) -> Edge:
 
 def _inner(calls: Calls) -> Calls:
     """Return calls whose time is in that of the outer calls of the same function."""
-    return replace(calls, inclusive_ns=0, offcpu_ns=None if calls.offcpu_ns is None else 0)
+    overhead = calls.overhead
+    return replace(
+        calls,
+        inclusive_ns=0,
+        offcpu_ns=None if calls.offcpu_ns is None else 0,
+        overhead=overhead and Overhead(Estimate(0, 0, 0), overhead.own),
+    )
 
 
 def _largest_first(one: TracedFunction) -> tuple[int, int, Frame]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from faultprof.capture.tracing import Traced, Tracer
     from faultprof.capture.user_files import UserFiles
     from faultprof.kernel.kallsyms import Kallsyms
+    from faultprof.recording.calibration import Calibration
 
 # Beside a tracer the sampler only checks its shares: at this rate it costs next to nothing.
 CROSS_CHECK_HZ = 99
@@ -43,6 +44,7 @@ class Captured:
 
     ``failed``: functions of the plan that could not be attached after all, and why.
     ``kallsyms``: the symbols as they were while the probes were attached; None without a tracer.
+    ``calibration``: what the tracer's probes cost; None when nobody measured it.
     """
 
     sampling: SamplingOptions
@@ -52,6 +54,7 @@ class Captured:
     traced: Traced | None = None
     failed: dict[str, str] = field(default_factory=dict)
     kallsyms: Kallsyms | None = None
+    calibration: Calibration | None = None
 
 
 class Engines:
@@ -62,14 +65,22 @@ class Engines:
         scope: which tasks are recorded.
         owner: whose cache is used for debuginfo; None for the caller's.
         trace: whether functions are traced.
+        calibration: what probes cost here, if that is known.
 
     Raises:
         FaultprofError: this machine cannot record so (exit code 3).
     """
 
     def __init__(
-        self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None, *, trace: bool
+        self,
+        options: RecordOptions,
+        scope: Scope,
+        owner: tuple[int, int] | None,
+        *,
+        trace: bool,
+        calibration: Calibration | None = None,
     ) -> None:
+        self._calibration = calibration
         self._sampling = _sampling(options, traced=trace)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
@@ -152,6 +163,7 @@ class Engines:
             traced=traced,
             failed=tracer.failed,
             kallsyms=self._kallsyms,
+            calibration=self._calibration,
         )
 
 

@@ -41,6 +41,7 @@ class RecordOptions:
     functions: tuple[str, ...] = ()
     attach: Attach = "auto"
     off_cpu: bool = True
+    calibrate: bool = True
     as_root: bool = False
     strict: bool = False
     metrics: tuple[str, ...] = ()

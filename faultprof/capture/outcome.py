@@ -215,8 +215,9 @@ class Outcome:
             ledger=self.ledger,
             host=platform.node(),
             cpu=cpu_info(),
-            functions=_functions(last.plan),
+            functions=functions_json(last.plan),
             options={**self._options.to_json(), **more},
+            calibration=last.calibration.to_json() if last.calibration is not None else None,
         )
 
 
@@ -241,7 +242,7 @@ def _traced_paths(options: RecordOptions, captured: Captured) -> list[TracedPath
     ]
 
 
-def _functions(plan: TracePlan | None) -> dict[str, Any]:
+def functions_json(plan: TracePlan | None) -> dict[str, Any]:
     """Return what each function of the plan is on this kernel, and how it was probed."""
     if plan is None:
         return {}

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from faultprof.bpf.janitor import Janitor
+from faultprof.capture.bundled import with_usemem
 from faultprof.capture.choice import Choice, choose_mode
 from faultprof.capture.command import Command, check_directory
 from faultprof.capture.identity import Identity, invoking_user
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from faultprof.capture.engines import Engines
     from faultprof.capture.outcome import Outcome, Run
     from faultprof.capture.scope import Scope
+    from faultprof.recording.calibration import Calibration
 
 # From a run's output to its metrics, and what is to be said of those that could not be read.
 ReadMetrics = Callable[[str], tuple[dict[str, float], list[str]]]
@@ -152,17 +154,7 @@ class Session:
         """Return the usemem to run: the bundled one in the place of one that PATH does not have."""
         if all(one.command[0] != "usemem" for one in self.schedule.recordings):
             return ""
-        from faultprof.workloads.usemem import find_usemem
-
-        identity = self.identity
-        source = find_usemem(
-            owner=identity.owner if identity is not None else None,
-            home=identity.home if identity is not None else None,
-        )
-        if source.bundled:
-            did = "built" if source.built else "running"
-            self.say(f"PATH has no usemem; {did} the bundled one: {source.path}")
-        return str(source.path)
+        return with_usemem(("usemem",), self.identity, self.say)[0]
 
     def _watch_target(self, undo: ExitStack) -> Target | None:
         if self.options.pid is None:
@@ -194,7 +186,8 @@ class Session:
         owner = self.identity.owner if self.identity is not None else None
         if choice.trace:
             try:
-                engines = Engines(options, scope, owner, trace=True)
+                calibration = self._calibration(owner)
+                engines = Engines(options, scope, owner, trace=True, calibration=calibration)
             except FaultprofError as error:
                 is_free = options.mode == "auto" and not options.wants_trace
                 if not is_free or error.exit_code != ExitCode.UNSUPPORTED:
@@ -206,6 +199,14 @@ class Session:
         if choice.why_not:
             self.say(f"sampling only, not tracing: {choice.why_not}")
         return Engines(options, scope, owner, trace=False)
+
+    def _calibration(self, owner: tuple[int, int] | None) -> Calibration | None:
+        """Return what probes cost here, where that is wanted."""
+        if not self.options.calibrate:
+            return None
+        from faultprof.capture.calibration_store import at_hand
+
+        return at_hand(owner, self.say)
 
     def _finish(self, record: _Recorder, signals: Signals) -> int:
         """Wait for a command that runs on after its recording; return the exit status."""

@@ -51,8 +51,8 @@ _STATS = (
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
 _FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, max, off-CPU
-_TASK_HEAD = struct.Struct("=QQQQII")
-_FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
+TASK_HEAD = struct.Struct("=QQQQII")
+FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
 
 # The longest that a program which has begun may take to end, with all that interrupts it.
 _SETTLE_SECONDS = 0.01
@@ -310,9 +310,9 @@ class Tracer:
         _, states = self._program.read_hash_records("tasks")
         for state in states:
             record = state.tobytes()
-            depth = min(_TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
+            depth = min(TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
             frames = [
-                _FRAME.unpack_from(record, _TASK_HEAD.size + level * _FRAME.size)
+                FRAME.unpack_from(record, TASK_HEAD.size + level * FRAME.size)
                 for level in range(depth)
             ]
             if frames:

@@ -71,6 +71,7 @@ def _common(
 def _mount() -> None:
     from faultprof.cli import (
         ab,
+        calibrate,
         compare,
         diff,
         doctor,
@@ -80,6 +81,7 @@ def _mount() -> None:
         html,
         import_text,
         inlines,
+        perturb,
         plot,
         record,
         report,
@@ -96,6 +98,8 @@ def _mount() -> None:
     _add(compare.compare)
     _add(diff.diff)
     _add(import_text.import_text, name="import")
+    _add(calibrate.calibrate)
+    _add(perturb.perturb, context_settings={"allow_interspersed_args": False})
     _add(doctor.doctor)
     _add(functions.functions)
     _add(inlines.inlines)

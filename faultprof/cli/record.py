@@ -38,6 +38,7 @@ def record(
     function: common.FunctionOption = None,
     attach: common.AttachOption = common.Attach.AUTO,
     off_cpu: common.OffCpuOption = True,
+    calibrate: common.CalibrateOption = True,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -52,6 +53,7 @@ def record(
     max_stacks: common.MaxStacksOption = 16384,
     as_root: common.AsRootOption = False,
     strict: common.StrictOption = False,
+    check_overhead: common.CheckOverheadOption = False,
     quiet: common.QuietOption = False,
 ) -> None:
     """Run a command (or watch a process) and record where its page faults spend their time.
@@ -70,6 +72,8 @@ def record(
       faultprof record --preset read -- usemem --readonly -f /dev/shm/file 1g
 
       faultprof record --repeat 10 --metric 'us=took ([0-9.]+) us' -- ./benchmark
+
+      faultprof record --check-overhead --repeat 10 -- usemem -t 4 1g
     """
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.schedule import repeated
@@ -92,11 +96,17 @@ def record(
         functions=tuple(function or ()),
         attach=attach.value,
         off_cpu=off_cpu,
+        calibrate=calibrate,
         as_root=as_root,
         strict=strict,
         metrics=tuple(metric or ()),
     )
     _check_scope(options.command, pid, everything, duration)
+    if check_overhead:
+        from faultprof.cli.overhead import print_overhead
+
+        print_overhead(options, repeat, common.speaker(quiet))
+        return
     _check_repeat(options.command, repeat, everything, duration)
     if metric and not options.command:
         raise FaultprofError("--metric reads the output of a command", "give a command")

@@ -85,6 +85,21 @@ OffCpuOption = Annotated[
     bool,
     typer.Option(help="While tracing, tell time not running (sched_switch) from time running."),
 ]
+CalibrateOption = Annotated[
+    bool,
+    typer.Option(
+        help="While tracing, take out what the probes cost; measured once for each kernel."
+    ),
+]
+CheckOverheadOption = Annotated[
+    bool,
+    typer.Option(
+        "--check-overhead",
+        help="Record nothing: run the command without and with the probes, in turn, and say what "
+        "they change; --repeat times each way (5 by default), --metric may be wall, user, sys, "
+        "usemem, or a REGEX.",
+    ),
+]
 FaultLabelsOption = Annotated[
     Switch,
     typer.Option(

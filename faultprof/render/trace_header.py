@@ -13,8 +13,10 @@ from typing import Literal
 from faultprof.analysis.cross_check import cross_check
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import FAULT, TraceTree
+from faultprof.recording.calibration import calibration_of
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
+from faultprof.render.calibration import cost_text
 from faultprof.render.cross_check import check_text, probes_text
 from faultprof.render.header import entries, entry, runs_text
 from faultprof.render.terminal import Terminal
@@ -25,6 +27,10 @@ _SHOWN = 3
 _COLUMNS = (
     "incl.: inclusive time; avg to max: of single calls, p50 and p99 within 25%; off-CPU: the part "
     "of the inclusive time not running; -: not known; no branch: the only callee shown"
+)
+_WITHOUT_PROBES = (
+    "; comp.: avg without the probes (! overhead-limited: they cost as much as what is left; ~ "
+    "contended: waiting cannot be compensated, see perturb)"
 )
 _OFTEN = (
     "; {times}, {most}: where it is ever more than one, calls for one call of the caller, in the "
@@ -68,6 +74,8 @@ def trace_header_lines(
         if columns == "tree":
             glyphs = terminal.glyphs
             more = _OFTEN.format(times=glyphs.times, most=glyphs.most) + _RATIO * selection.wide
+        if recording.metadata.calibration is not None:
+            more += _WITHOUT_PROBES
         yield from entry("columns", _COLUMNS + more, terminal)
 
 
@@ -83,6 +91,8 @@ def traced_entries(recording: Recording, selection: Selection) -> Iterator[tuple
     measured = [("mode", _mode(metadata))]
     if metadata.functions:
         measured.append(("probes", _probes(metadata)))
+    if (calibration := calibration_of(metadata.calibration)) is not None:
+        measured.append(("cost", cost_text(calibration, metadata.functions)))
     measured.append(("calls", f"{calls:,} in {runs_text(metadata, selection)}"))
     yield from entries(metadata, measured)
 

@@ -6,11 +6,8 @@ import json
 import re
 from dataclasses import replace
 
-from .vm.errors import EmulationRaceError
-from .vm.images import REPOSITORY
 from .vm.machine import Machine, Result
-from .vm.session import RACES
-from .vm.source import source_tree
+from .vm.session import run_script
 
 CPUS, THREADS, SECONDS = 8, 64, 8
 
@@ -35,14 +32,7 @@ WARNING = re.compile(r"WARNING:|BUG:|Oops|refcount_t|possible recursive|suspicio
 def run_stress(machine: Machine, attach: str, seconds: int) -> Result:
     """Record threads that fault for so long, in a machine with more CPUs."""
     script = SCRIPT.format(attach=attach, threads=THREADS, seconds=seconds)
-    for _ in range(RACES):
-        try:
-            return replace(machine, cpus=CPUS).run(
-                script, source_tree(REPOSITORY), timeout=300 + 4 * seconds
-            )
-        except EmulationRaceError as error:
-            race = error
-    raise race
+    return run_script(replace(machine, cpus=CPUS), script, timeout=300 + 4 * seconds)
 
 
 def test_many_threads_on_many_cpus(machine: Machine) -> None:

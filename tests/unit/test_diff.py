@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from faultprof.analysis.diff import Diff, DiffNode, Pair, State, split
 from faultprof.analysis.diff_match import diff_recordings, diff_sides
-from faultprof.analysis.diff_sides import read_side
+from faultprof.analysis.diff_sides import DiffSide, read_side
 from faultprof.analysis.diff_terms import Terms
 from faultprof.analysis.diff_worth import Worth
 from faultprof.analysis.logical import LogicalNames
@@ -187,6 +187,74 @@ def test_what_falls_below_the_cut_is_never_shown_as_vanished() -> None:
     assert [diff.nodes[place] for place in diff.shown(0.5)] == diff.nodes
     assert len(diff.shown(2)) == 1
     assert len(diff.shown(0, max_depth=1)) == 1
+
+
+DATA = Path(__file__).with_name("data") / "two_kernels"
+
+
+def folded(name: str) -> list[PathCount]:
+    """Read folded stacks as ``report --folded --source sample`` prints them."""
+    paths = []
+    for line in (DATA / f"{name}.folded").read_text().splitlines():
+        stack, _, count = line.rpartition(" ")
+        comm, *names = stack.split(";")
+        frames = tuple(Frame(one.removesuffix("_[k]")) for one in names)
+        paths.append(PathCount(comm, frames, int(count)))
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("workload", "former", "name"),
+    [
+        ("read", "next_uptodate_page", "next_uptodate_folio"),
+        ("huge", "clear_huge_page", "folio_zero_user"),
+    ],
+)
+def test_debians_6_1_and_7_3(workload: str, former: str, name: str) -> None:
+    """Sampled beside a trace: usemem --readonly -f FILE 48m, and 96m of huge pages."""
+    sides = [sampled(folded(f"{workload}-{one}"), mode="trace") for one in ("6.1", "7.3")]
+    diff = compared(*sides, source="sample")
+    nodes = [node for node in diff.nodes if node.function[0] == name]
+    assert any(node.state is State.BOTH and node.names == ((former,), ()) for node in nodes)
+    assert not any(node.function[0] == former for node in diff.nodes)
+    assert not any("trampoline" in node.function[0] for node in diff.nodes)
+    # Neither appears twice on a path, as a probed function stands above and below its probe.
+    for node in diff.nodes:
+        assert node.parent < 0 or diff.nodes[node.parent].function != node.function
+    for side, column in ((diff.base, "base"), (diff.new, "new")):
+        own = sum(getattr(node.own, column) for node in diff.nodes)
+        assert own == pytest.approx(100)
+        assert side.total == sum(count for *_, count in folded_of(side, workload))
+
+
+def folded_of(side: DiffSide, workload: str) -> list[PathCount]:
+    return folded(f"{workload}-{'6.1' if side.names.renamed else '7.3'}")
+
+
+def test_probes_are_apart_and_what_they_probe_is_matched() -> None:
+    probed = sampled(
+        [
+            path(70, "a", "f", "bpf_trampoline_1", "f", "g"),
+            path(10, "a", "f", "bpf_trampoline_1"),
+            path(5, "a", "f", "bpf_trampoline_1", "bpf_prog_2_f"),
+            path(5, "a", "f", "bpf_trampoline_1", "other"),
+            path(10, "a", "return_to_handler"),
+        ],
+        mode="trace",
+    )
+    plain = sampled([path(90, "a", "f", "g"), path(10, "a", "f", "other")])
+    diff, terms = diff_recordings(probed, plain)
+    shown = {name: (node.own.base, node.own.new) for name, node in found(diff).items()}
+    assert shown == {
+        "a": (0, 0),
+        "a>f": (0, 0),
+        "a>f>g": (70, 90),
+        "a>f>other": (5, 10),
+        "a>f>[probes]": (15, 0),
+        "a>[probes]": (10, 0),
+    }
+    assert "as [probes]" in said(terms)
+    assert all(one.function[0] != "[probes]" for one in diff.functions)
 
 
 # Both columns are the reports'.

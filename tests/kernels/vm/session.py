@@ -97,7 +97,7 @@ def run(
     name, release = machine.installed.kernel.name, machine.installed.release
     script = _SCRIPT.format(kernel=name, tests=shlex.join(tests))
     kept = cache.root() / f"bytecode-{release}"
-    result = _run(machine, script, {"bytecode": kept} if kept.is_dir() else {}, on_output)
+    result = run_script(machine, script, {"bytecode": kept} if kept.is_dir() else {}, on_output)
     _keep_bytecode(result, kept)
     if result.status not in (0, TESTS_FAILED):
         raise VmError(f"pytest in the guest ended with status {result.status}:\n{result.output}")
@@ -121,17 +121,23 @@ def _keep_bytecode(result: Result, directory: Path) -> None:
             temporary.rename(directory / Path(path).name)
 
 
-def _run(
+def run_script(
     machine: Machine,
     script: str,
-    files: Mapping[str, Path],
-    on_output: Callable[[bytes], object],
+    files: Mapping[str, Path] | None = None,
+    on_output: Callable[[bytes], object] = lambda _: None,
+    *,
+    timeout: float = TIMEOUT_S,
 ) -> Result:
-    """Run `script`, anew if the emulator itself went wrong (see EmulationRaceError)."""
+    """Run `script` beside the source tree, anew if the emulator itself went wrong.
+
+    Raises:
+        VmError: as Machine.run; EmulationRaceError if it went wrong each time.
+    """
     for attempt in range(RACES):
         try:
-            job = {**source_tree(REPOSITORY), **files}
-            return machine.run(script, job, timeout=TIMEOUT_S, on_output=on_output)
+            job = {**source_tree(REPOSITORY), **(files or {})}
+            return machine.run(script, job, timeout=timeout, on_output=on_output)
         except EmulationRaceError:
             if attempt == RACES - 1:
                 raise
