@@ -12,7 +12,9 @@ inclusive time without that off the CPU; sampled, samples with the function on t
 The intervals are exact binomial ones (Clopper & Pearson, Biometrika 26, 1934), at a confidence at
 which all of them together hold in 95 of 100 recordings (Bonferroni). They take samples for
 independent, which those of a timer nearly are. A traced share outside is no chance: it is the
-probes' own cost, or calls that the tracer missed, or a tail call. A function that ends in one is
+probes' own cost, or calls that the tracer missed, or time that a hypervisor took away, which the
+tracer's clock counts and in which no sample is taken (the ledger then says that samples are
+missing), or a tail call. A function that ends in one is
 off the stack while what it called still runs, and samples then show the rest without it (on 6.12
 ``folio_add_lru``: 2.7% traced, no sample); only fentry's trampoline keeps its place.
 """

@@ -149,6 +149,7 @@ def test_what_is_done_is_said(
     said: list[str],
 ) -> None:
     monkeypatch.setattr(engines, "Engines", FakeEngines)
+    monkeypatch.setattr(Session, "_calibration", lambda *_: None)
     monkeypatch.setattr(FakeEngines, "error", error)
     lines: list[str] = []
     session = Session(Schedule((options(**given),)), lines.append, identity=None)
@@ -168,6 +169,7 @@ def test_a_trace_that_was_asked_for_does_not_turn_into_samples(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], error: FaultprofError
 ) -> None:
     monkeypatch.setattr(engines, "Engines", FakeEngines)
+    monkeypatch.setattr(Session, "_calibration", lambda *_: None)
     monkeypatch.setattr(FakeEngines, "error", error)
     session = Session(Schedule((options(**given),)), lambda _: None, identity=None)
     with pytest.raises(FaultprofError, match=error.message):

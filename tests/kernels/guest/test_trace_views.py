@@ -118,7 +118,10 @@ def _tracer(kernel: str) -> Iterator[tuple[Callable[[], dict[Any, int]], Callabl
 
         assert not tracer.failed
         tracer.start()
-        yield so_far, run
+        try:
+            yield so_far, run
+        finally:
+            shell.kill()  # it would wait for an end of its input, which others may hold open
 
 
 def traced(out: Path, functions: tuple[str, ...], *command: str | Path) -> dict[str, Any]:
