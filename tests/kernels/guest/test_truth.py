@@ -69,9 +69,13 @@ def _deviation(pages: str, view: Any, delayer: Any) -> float:
     assert counts.delayed == counts.due >= PAGES
     assert counts.cut_short == counts.over_budget == counts.too_late == 0
     grown = {name: with_dose[name] - without[name] for name in without}
-    print(f"without {without}, grown {grown}, mean delay {counts.delayed_ns / counts.delayed:.0f}")
-    # The caller's inclusive time has it once, through the node; the callee knows nothing of it.
-    wanted = {CALLER: DOSE_NS, NODE: DOSE_NS, CALLEE: 0}
+    there_was = counts.delayed_ns / counts.delayed
+    assert DOSE_NS <= there_was
+    print(f"without {without}, grown {grown}, mean delay {there_was:.0f}")
+    # Under emulation a look at the clock takes long, and a delay is longer than it was to be: the
+    # tracer is held to what the delay's own clock says. The caller's inclusive time has it once,
+    # through the node; the callee knows nothing of it.
+    wanted = {CALLER: there_was, NODE: there_was, CALLEE: 0}
     return max(abs(grown[name] - ns) for name, ns in wanted.items()) / DOSE_NS
 
 
