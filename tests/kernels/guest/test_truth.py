@@ -58,24 +58,24 @@ def test_a_dose_is_measured_at_its_function_and_nowhere_else(pages: str, view: A
     from tests.running import comes_within
 
     # The delays first: the tracer's newer probe at the same function then runs before them.
-    with closing(Delayer((NODE,), "entry", "kprobe", DOSE_NS, view)) as delayer:
+    with closing(Delayer((NODE,), "entry", "kprobe", 2 * DOSE_NS, view)) as delayer:
         assert comes_within(0.05, lambda: _deviation(pages, view, delayer))
 
 
 def _deviation(pages: str, view: Any, delayer: Any) -> float:
-    """Return the largest part of the dose that is not where it should be."""
-    without, _ = _shortest_calls(pages, view, delayer, 0)
-    with_dose, counts = _shortest_calls(pages, view, delayer, DOSE_NS)
+    """Return the largest part of 10 us more of delay that is not where it should be.
+
+    Of one dose against another, and not against none: under emulation the code behind a wait has
+    gone cold, which costs a microsecond that no delay makes longer.
+    """
+    without, _ = _shortest_calls(pages, view, delayer, DOSE_NS)
+    with_dose, counts = _shortest_calls(pages, view, delayer, 2 * DOSE_NS)
     assert counts.delayed == counts.due >= PAGES
     assert counts.cut_short == counts.over_budget == counts.too_late == 0
     grown = {name: with_dose[name] - without[name] for name in without}
-    there_was = counts.delayed_ns / counts.delayed
-    assert there_was >= DOSE_NS
-    print(f"without {without}, grown {grown}, mean delay {there_was:.0f}")
-    # Under emulation a look at the clock takes long, and a delay is longer than it was to be: the
-    # tracer is held to what the delay's own clock says. The caller's inclusive time has it once,
-    # through the node; the callee knows nothing of it.
-    wanted = {CALLER: there_was, NODE: there_was, CALLEE: 0}
+    print(f"without {without}, grown {grown}, mean delay {counts.delayed_ns / counts.delayed:.0f}")
+    # The caller's inclusive time has it once, through the node; the callee knows nothing of it.
+    wanted = {CALLER: DOSE_NS, NODE: DOSE_NS, CALLEE: 0}
     return max(abs(grown[name] - ns) for name, ns in wanted.items()) / DOSE_NS
 
 
