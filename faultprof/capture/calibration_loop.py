@@ -92,17 +92,20 @@ class Bench(Tracer):
         pass
 
     @contextmanager
-    def attached(self, function: TracedFunction) -> Iterator[None]:
-        """Attach one function's probes for a while.
+    def attached(self, *functions: TracedFunction | None) -> Iterator[None]:
+        """Attach some functions' probes for a while, callers first; None stands for nothing.
 
         Raises:
             FaultprofError: they cannot be attached.
         """
         try:
-            if function in self._together:
-                self._attach_together([function])
-            else:
-                self._attach(function)
+            for function in functions:
+                if function is None:
+                    continue
+                if function in self._together:
+                    self._attach_together([function])
+                else:
+                    self._attach(function)
             yield
         finally:
             self._probes.close()
@@ -127,7 +130,10 @@ class Bench(Tracer):
         A frame that has been left stays where it was until the next call.
         """
         for record in self._program.read_hash_records("tasks")[1]:
-            start = int(FRAME.unpack_from(record.tobytes(), TASK_HEAD.size)[0])
-            if began <= start <= ended:
-                return start
+            raw = record.tobytes()
+            # Below its caller, if that is traced: the deepest frame that began since is the call's.
+            for level in (1, 0):
+                start = int(FRAME.unpack_from(raw, TASK_HEAD.size + level * FRAME.size)[0])
+                if began <= start <= ended:
+                    return start
         return None

@@ -26,11 +26,11 @@ PAGES = 1000
 
 
 @pytest.fixture(scope="module")
-def touch(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Compile the program that touches pages."""
-    program = tmp_path_factory.mktemp("touch") / "touch"
-    source = Path(__file__).with_name("touch.c")
-    subprocess.run(["cc", "-O1", "-pthread", "-o", program, source], check=True)
+def pages(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Compile the program that writes to pages."""
+    program = tmp_path_factory.mktemp("pages") / "pages"
+    source = Path(__file__).with_name("pages.c")
+    subprocess.run(["cc", "-O1", "-o", program, source], check=True)
     return str(program)
 
 
@@ -53,19 +53,23 @@ def view() -> Any:
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_dose_is_measured_at_its_function_and_nowhere_else(touch: str, view: Any) -> None:
+def test_a_dose_is_measured_at_its_function_and_nowhere_else(pages: str, view: Any) -> None:
     from faultprof.capture.perturbing import Delayer
     from tests.running import comes_within
 
     # The delays first: the tracer's newer probe at the same function then runs before them.
-    with closing(Delayer((NODE,), "entry", "kprobe", DOSE_NS, view)) as delayer:
-        assert comes_within(0.05, lambda: _deviation(touch, view, delayer))
+    with closing(Delayer((NODE,), "entry", "kprobe", 2 * DOSE_NS, view)) as delayer:
+        assert comes_within(0.05, lambda: _deviation(pages, view, delayer))
 
 
-def _deviation(touch: str, view: Any, delayer: Any) -> float:
-    """Return the largest part of the dose that is not where it should be."""
-    without, _ = _shortest_calls(touch, view, delayer, 0)
-    with_dose, counts = _shortest_calls(touch, view, delayer, DOSE_NS)
+def _deviation(pages: str, view: Any, delayer: Any) -> float:
+    """Return the largest part of 10 us more of delay that is not where it should be.
+
+    Of one dose against another, and not against none: under emulation the code behind a wait has
+    gone cold, which costs a microsecond that no delay makes longer.
+    """
+    without, _ = _shortest_calls(pages, view, delayer, DOSE_NS)
+    with_dose, counts = _shortest_calls(pages, view, delayer, 2 * DOSE_NS)
     assert counts.delayed == counts.due >= PAGES
     assert counts.cut_short == counts.over_budget == counts.too_late == 0
     grown = {name: with_dose[name] - without[name] for name in without}
@@ -76,7 +80,7 @@ def _deviation(touch: str, view: Any, delayer: Any) -> float:
 
 
 def _shortest_calls(
-    touch: str, view: Any, delayer: Any, delay_ns: int
+    pages: str, view: Any, delayer: Any, delay_ns: int
 ) -> tuple[dict[str, int], Any]:
     """Return the shortest call of each function, and what was delayed."""
     from faultprof.capture.command import Command
@@ -88,7 +92,7 @@ def _shortest_calls(
 
     options = RecordOptions(Path(), functions=(CALLER, NODE, CALLEE), attach="kprobe")
     plan = trace_plan(options, view)
-    command = Command((touch, "anon", "1", str(PAGES)), None)
+    command = Command((pages, str(PAGES)), None)
     scope = Scope(command.pid, held=True)
     delayer.aim(scope, Dose(delay_ns, budget_ns=10**12, seconds=600))
     with closing(Tracer(scope, plan, view.types)) as tracer:
@@ -104,12 +108,12 @@ def _shortest_calls(
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_delay_on_the_critical_path_has_an_index_of_one(touch: str) -> None:
+def test_a_delay_on_the_critical_path_has_an_index_of_one(pages: str) -> None:
     from tests.running import comes_within
 
     def deviation() -> float:
         # 100 us a fault: what is waited for is more than what is worked.
-        found = _perturb(NODE, "0,50us,100us", 4, touch, "anon", "1", "2000")
+        found = _perturb(NODE, "0,50us,100us", 4, pages, "2000")
         assert found["calls"] == pytest.approx(2_000, rel=0.1)
         assert found["verdict"] == "on the critical path"
         return abs(float(found["index"]["value"]) - 1.0)
@@ -117,8 +121,8 @@ def test_a_delay_on_the_critical_path_has_an_index_of_one(touch: str) -> None:
     assert comes_within(0.15, deviation)
 
 
-def test_a_function_that_is_never_called_has_no_effect(touch: str) -> None:
-    found = _perturb("do_swap_page", "0,50us", 2, touch, "anon", "1", "100")
+def test_a_function_that_is_never_called_has_no_effect(pages: str) -> None:
+    found = _perturb("do_swap_page", "0,50us", 2, pages, "100")
     assert found["calls"] == 0
     assert found["index"]["low"] <= 0 <= found["index"]["high"]
     assert found["verdict"] == "no effect"
