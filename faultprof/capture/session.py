@@ -201,12 +201,15 @@ class Session:
         return Engines(options, scope, owner, trace=False)
 
     def _calibration(self, owner: tuple[int, int] | None) -> Calibration | None:
-        """Return what probes cost here, where that is wanted."""
+        """Return what ``faultprof calibrate`` found that probes cost here, where that is wanted.
+
+        Not measured on the spot: it takes minutes on an emulated machine, and nobody asked.
+        """
         if not self.options.calibrate:
             return None
-        from faultprof.capture.calibration_store import at_hand
+        from faultprof.capture.calibration_store import stored
 
-        return at_hand(owner, self.say)
+        return stored(owner)
 
     def _finish(self, record: _Recorder, signals: Signals) -> int:
         """Wait for a command that runs on after its recording; return the exit status."""

@@ -88,7 +88,7 @@ OffCpuOption = Annotated[
 CalibrateOption = Annotated[
     bool,
     typer.Option(
-        help="While tracing, take out what the probes cost; measured once for each kernel."
+        help="Take what probes cost out of traced times, where calibrate has measured it."
     ),
 ]
 CheckOverheadOption = Annotated[

@@ -16,7 +16,7 @@ from faultprof.analysis.trace_tree import FAULT, TraceTree
 from faultprof.recording.calibration import calibration_of
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
-from faultprof.render.calibration import cost_text
+from faultprof.render.calibration import UNKNOWN, cost_text
 from faultprof.render.cross_check import check_text, probes_text
 from faultprof.render.header import entries, entry, runs_text
 from faultprof.render.terminal import Terminal
@@ -91,8 +91,9 @@ def traced_entries(recording: Recording, selection: Selection) -> Iterator[tuple
     measured = [("mode", _mode(metadata))]
     if metadata.functions:
         measured.append(("probes", _probes(metadata)))
-    if (calibration := calibration_of(metadata.calibration)) is not None:
-        measured.append(("cost", cost_text(calibration, metadata.functions)))
+    calibration = calibration_of(metadata.calibration)
+    cost = UNKNOWN if calibration is None else cost_text(calibration, metadata.functions)
+    measured.append(("cost", cost))
     measured.append(("calls", f"{calls:,} in {runs_text(metadata, selection)}"))
     yield from entries(metadata, measured)
 

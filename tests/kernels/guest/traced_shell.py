@@ -1,7 +1,7 @@
 """A shell whose commands are traced, for tests that know what a command makes the kernel call.
 
 Knows: how to have a command do the same each time, and what a trace counted of a part of it.
-Leaves to others: the commands (touch.c) and the answers.
+Leaves to others: the commands (touch.c, around.c) and the answers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from faultprof.capture.options import Attach
     from faultprof.capture.tracing import NodeTotals, Tracer
 
-# What any of the tests asks for.
-FUNCTIONS = (
+# What the tests of test_trace_answers.py ask for.
+FUNCTIONS: tuple[str, ...] = (
     "handle_mm_fault",
     "__handle_mm_fault",
     "do_anonymous_page",
@@ -71,13 +71,13 @@ class Shell:
 
 
 class TracedShell:
-    """A shell and a tracer of the functions in whatever it runs."""
+    """A shell and a tracer of some functions in whatever it runs."""
 
-    def __init__(self, attach: Attach) -> None:
+    def __init__(self, attach: Attach, functions: tuple[str, ...] = FUNCTIONS) -> None:
         self.attach = attach
         with ExitStack() as undo:
             self.shell = undo.enter_context(closing(Shell()))
-            tracer = _tracer(self.shell.process.pid, attach)
+            tracer = _tracer(self.shell.process.pid, attach, functions)
             self.tracer = undo.enter_context(closing(tracer))
             self.tracer.start()
             self._undo = undo.pop_all()
@@ -116,7 +116,7 @@ class TracedShell:
         self._undo.close()
 
 
-def _tracer(pid: int, attach: Attach) -> Tracer:
+def _tracer(pid: int, attach: Attach, functions: tuple[str, ...]) -> Tracer:
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.scope import Scope
     from faultprof.capture.trace_setup import trace_plan
@@ -125,7 +125,7 @@ def _tracer(pid: int, attach: Attach) -> Tracer:
 
     view = KernelView.read()
     assert view.types is not None
-    options = RecordOptions(Path("unused"), functions=FUNCTIONS, attach=attach)
+    options = RecordOptions(Path("unused"), functions=functions, attach=attach)
     tracer = Tracer(Scope(pid), trace_plan(options, view), view.types)
     assert not tracer.failed
     return tracer

@@ -26,7 +26,7 @@ from .source import source_tree
 OUTCOMES = Path("/results/outcomes.jsonl")
 """Where the guest session leaves its outcomes."""
 TIMEOUT_S = 1200
-RACES = 3
+RACES = 5
 """How often a session may start when QEMU's own race ends it."""
 TESTS_FAILED = 1
 """pytest's exit status when it ran to the end and some tests failed."""
