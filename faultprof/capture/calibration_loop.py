@@ -15,7 +15,8 @@ from typing import TypeVar
 from faultprof.bpf.program import Program
 from faultprof.bpf.syscall import run_raw_tracepoint
 from faultprof.capture.trace_plan import TracedFunction
-from faultprof.capture.tracing import FRAME, TASK_HEAD, NodeTotals, Tracer
+from faultprof.capture.trace_totals import NodeTotals
+from faultprof.capture.tracing import FRAME, TASK_HEAD, Tracer
 from faultprof.errors import unsupported
 
 LOOPS = 1000

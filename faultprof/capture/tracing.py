@@ -1,17 +1,17 @@
 """The tracing engine: attaches the plan's probes and reads the call tree back.
 
 Knows: the maps of probes/trace.bpf.c and what its counters mean.
-Leaves to others: which functions and how (trace_plan), what the numbers mean (analysis).
+Leaves to others: which functions and how (trace_plan), adding up (trace_totals), what the numbers
+mean (analysis).
 """
 
 from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
@@ -19,14 +19,19 @@ from faultprof.bpf.probing import try_kprobe_multi
 from faultprof.bpf.program import Program
 from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
+from faultprof.capture.trace_totals import (
+    NodeTotals,
+    added_up,
+    by_path,
+    close_open_frames,
+    totals_of,
+)
 from faultprof.errors import FaultprofError, unsupported
 from faultprof.kernel.conditions import Types
 
 MAX_NODES = 1024
 _MAX_TASKS = 8192
 _MAX_DEPTH = 32
-HISTOGRAM_BUCKETS = 144
-PER_CALL_BUCKETS = 8
 
 # Placeholders of the templates.
 _NUMBER, _WHAT = 0x0FA70001, 0x0FA70002
@@ -50,7 +55,6 @@ _STATS = (
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
-_FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, max, off-CPU
 TASK_HEAD = struct.Struct("=QQQQII")
 FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
 
@@ -72,23 +76,6 @@ _FLAGS = {
     "FLAG_VMA_LOCK": ("fault_flag", "FAULT_FLAG_VMA_LOCK"),
     "FLAG_FALLBACK": ("vm_fault_reason", "VM_FAULT_FALLBACK"),
 }
-
-
-class NodeTotals(NamedTuple):
-    """What the kernel added up for one node; times in nanoseconds.
-
-    ``per_call``: the calls of its caller that called it, by ``recording.per_call``'s buckets.
-    """
-
-    calls: int
-    unfinished: int
-    inclusive_ns: int
-    self_ns: int
-    min_ns: int
-    max_ns: int
-    offcpu_ns: int | None
-    histogram: tuple[int, ...]
-    per_call: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -175,10 +162,10 @@ class Tracer:
         stats = self.counters()
         nodes = self._read_nodes()
         totals = {node: self._read_totals(node) for node in nodes}
-        open_frames = _close_open_frames(totals, inside)
+        open_frames = close_open_frames(totals, inside)
         stats["lost_tasks"] = lost_tasks
         return Traced(
-            _by_path(nodes, totals),
+            by_path(nodes, totals),
             stats,
             open_frames,
             _grown(misses, self._misses_before),
@@ -226,9 +213,9 @@ class Tracer:
     def totals(self) -> dict[tuple[str, ...], NodeTotals]:
         """Return what has been counted so far, by the names of a path's functions, root first."""
         nodes = self._read_nodes()
-        by_path = _by_path(nodes, {node: self._read_totals(node) for node in nodes})
+        found = by_path(nodes, {node: self._read_totals(node) for node in nodes})
         names = [one.name for one in self.plan.functions]
-        return {tuple(names[number] for number in path): one for path, one in by_path.items()}
+        return {tuple(names[number] for number in path): one for path, one in found.items()}
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
@@ -303,7 +290,7 @@ class Tracer:
 
     def _read_totals(self, node: int) -> NodeTotals:
         per_cpu = self._program.read_per_cpu("totals", node)
-        return _added_up([_totals(cpu) for cpu in per_cpu if any(cpu)])
+        return added_up([totals_of(cpu) for cpu in per_cpu if any(cpu)])
 
     def _read_open_frames(self) -> Iterator[list[tuple[int, int]]]:
         """Yield of each task that is inside traced functions (node, children's ns), root first."""
@@ -338,68 +325,3 @@ def _kernel_knobs(types: Types) -> dict[str, int]:
     for knob, (enum, name) in _FLAGS.items():
         knobs[knob] = types.enumerator(enum, name) or 0
     return knobs
-
-
-def _totals(figures: tuple[int, ...]) -> NodeTotals:
-    calls, unfinished, below, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
-    histogram, per_call = figures[_FIGURES:-PER_CALL_BUCKETS], figures[-PER_CALL_BUCKETS:]
-    return NodeTotals(
-        calls, unfinished, inclusive + below, own, least, most, off_cpu, histogram, per_call
-    )
-
-
-def _added_up(parts: list[NodeTotals]) -> NodeTotals:
-    """Add up the totals of several CPUs, or of several nodes of one path."""
-    called = [part for part in parts if part.calls]
-    return NodeTotals(
-        calls=sum(part.calls for part in parts),
-        unfinished=sum(part.unfinished for part in parts),
-        inclusive_ns=sum(part.inclusive_ns for part in parts),
-        self_ns=sum(part.self_ns for part in parts),
-        min_ns=min((part.min_ns for part in called), default=0),
-        max_ns=max((part.max_ns for part in called), default=0),
-        offcpu_ns=sum(part.offcpu_ns or 0 for part in parts),
-        histogram=tuple(map(sum, zip(*(part.histogram for part in parts), strict=True)))
-        or (0,) * HISTOGRAM_BUCKETS,
-        # One CPU may have one too few, which it wrote as a number without a sign.
-        per_call=tuple(
-            sum(counts) % (1 << 64)
-            for counts in zip(*(part.per_call for part in parts), strict=True)
-        ),
-    )
-
-
-def _close_open_frames(
-    totals: dict[int, NodeTotals], tasks: Iterable[list[tuple[int, int]]]
-) -> int:
-    """Count calls that have not returned like those that never will: with their children's time.
-
-    As drop_top() of the program does it, so that inclusive = self + children holds here too.
-    """
-    count = 0
-    for frames in tasks:
-        from_below = 0
-        for node, children_ns in reversed(frames):
-            from_below += children_ns
-            count += 1
-            if node in totals:
-                before = totals[node]
-                totals[node] = before._replace(
-                    unfinished=before.unfinished + 1,
-                    inclusive_ns=before.inclusive_ns + from_below,
-                )
-    return count
-
-
-def _by_path(
-    nodes: dict[int, tuple[int, int]], totals: dict[int, NodeTotals]
-) -> dict[tuple[int, ...], NodeTotals]:
-    """Add up the nodes of one path: two CPUs may have made one each."""
-    parts: dict[tuple[int, ...], list[NodeTotals]] = {}
-    paths: dict[int, tuple[int, ...]] = {0: ()}
-    for number, (parent, function) in nodes.items():
-        paths[number] = (*paths[parent], function)  # a parent is older than its children
-        parts.setdefault(paths[number], []).append(totals[number])
-    added = {path: _added_up(found) for path, found in parts.items()}
-    # What has none of these is from another run.
-    return {path: one for path, one in added.items() if one.calls or one.unfinished}

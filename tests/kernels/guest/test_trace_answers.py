@@ -17,7 +17,7 @@ from .burner import Burner
 from .traced_shell import TracedShell, assert_consistent, compiled, setting
 
 if TYPE_CHECKING:
-    from faultprof.capture.tracing import NodeTotals
+    from faultprof.capture.trace_totals import NodeTotals
 
     Totals = dict[tuple[str, ...], NodeTotals]
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from faultprof.capture.options import Attach
-    from faultprof.capture.tracing import NodeTotals, Tracer
+    from faultprof.capture.trace_totals import NodeTotals
+    from faultprof.capture.tracing import Tracer
 
 # What the tests of test_trace_answers.py ask for.
 FUNCTIONS: tuple[str, ...] = (
