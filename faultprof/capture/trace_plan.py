@@ -160,8 +160,9 @@ def _methods(attach: Attach, preempts: bool) -> tuple[Method, ...]:
     """Return the ways that may be taken, the best first.
 
     An fentry program disturbs least. But where the kernel preempts itself it can be preempted, and
-    while it is, the kernel skips it for every other task on its CPU: for a whole time slice. Of
-    4,000 faults in four threads on two CPUs it skipped 400. Kprobe programs are not preempted.
+    while it is, the kernel skips it for every other task on its CPU, for a whole time slice. With
+    four threads on two CPUs (Linux 7.3, emulated) hundreds of hits were skipped. Kprobe programs
+    are not preempted.
     """
     if attach != "auto":
         return (attach,)

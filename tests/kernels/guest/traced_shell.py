@@ -45,7 +45,7 @@ class Shell:
 
     First in, first out: tasks of this policy do not preempt each other. Where a kernel preempts
     itself (7.3), an fentry program can be preempted, and the kernel skips it (and counts that) for
-    all tasks that run on the CPU meanwhile: of 4,000 faults in four threads it skipped 400.
+    all tasks that run on the CPU meanwhile.
     """
 
     def __init__(self) -> None:
