@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 from collections import Counter
@@ -273,12 +274,25 @@ def test_no_text_makes_it_crash(pieces: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["a " * 200_000, "(" * 200_000, "\t" * 100_000, "1 " * 200_000, "|" * 100_000, "x" * 10**6],
+    [
+        "|" * 100_000 + "x",
+        "1.00% a" + " " * 100_000 + "b",
+        "1.00% a  b  [k] c" + " -" * 100_000 + "x",
+        "1.00% a  b  [k] c\n" + " " * 100_000 + "d",
+        HEAD + "\t" + " " * 100_000 + "x",
+        "a;b" * 100_000 + " 1 1",
+        "a " * 200_000,
+        "(" * 200_000,
+        "\t" * 100_000,
+        "1 " * 200_000,
+        "|" * 100_000,
+        "x" * 10**6,
+    ],
 )
 @pytest.mark.parametrize("chosen", ["perf-script", "folded", "mail"])
 def test_no_line_makes_it_hang(line: str, chosen: str) -> None:
-    with pytest.raises(FaultprofError):
-        import_text(io.BytesIO((line + "\n" + line).encode()), "text", Choice(chosen))
+    with contextlib.suppress(FaultprofError):
+        import_text(io.BytesIO((line + "\n" + line).encode()), "text", Choice(chosen, part=1))
 
 
 def test_formats_are_told_apart() -> None:

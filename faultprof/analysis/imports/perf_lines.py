@@ -16,7 +16,8 @@ _KERNEL_ADDRESS = 1 << 63
 
 # A task's name may hold blanks and digits ("CPU 0/KVM"), so what follows it has to fit as a whole.
 # A pattern gives name, time, period and event.
-_ID = rb"\s+-?\d+(?:/-?\d+)?\s+"  # process, thread, or both
+# Gaps are bounded: a line of nothing but blanks must not be tried from each of its blanks on.
+_ID = rb"\s{1,40}-?\d{1,20}(?:/-?\d{1,20})?\s{1,40}"  # process, thread, or both
 _CPU = rb"(?:\[\d+\]\s+)?"
 _TIME = rb"(\d+\.\d{6,9}):\s+"
 _EVENT = rb"([A-Za-z_]\S*):(?=\s|\Z)"
@@ -30,12 +31,12 @@ _OTHER_HEADS = (
     # No event: time, and maybe a period.
     re.compile(_NAME + _ID + _CPU + rb"(\d+\.\d{6,9}):(?:\s+(\d{1,18})(?=\s*\Z))?()(?=\s|\Z)"),
     # Neither event nor time.
-    re.compile(_NAME + rb"\s+-?\d+(?:/-?\d+)?(?:\s+\[\d+\])?\s*()()()\Z"),
+    re.compile(_NAME + rb"\s{1,40}-?\d{1,20}(?:/-?\d{1,20})?(?:\s{1,40}\[\d{1,9}\])?\s*()()()\Z"),
     # An event only: -F comm,event or -F event.
-    re.compile(rb"(?![#>])(?:(\S.{0,30}?)\s+)??()" + _PERIOD + _EVENT + rb"\s*\Z"),
+    re.compile(rb"(?![#>])(?:(\S.{0,30}?)\s{1,40})??()" + _PERIOD + _EVENT + rb"\s*\Z"),
 )
 # With nothing but a name, only the frames below tell that it is one.
-_NAME_ONLY = re.compile(rb"(?![#>])(\S.{0,30}?)\s*()()()\Z")
+_NAME_ONLY = re.compile(rb"(?![#>])(\S.{0,30}?)\s{0,40}()()()\Z")
 
 _ADDRESS = re.compile(rb"\s+([0-9a-f]{1,16})(?:\s(.*))?\Z")
 _INLINE_FRAME = re.compile(rb"\s+([0-9a-f]{1,16}) (\S.*)\Z")

@@ -28,8 +28,8 @@ from typing import NamedTuple
 from faultprof.analysis.mail_text import Line, Page
 
 _PERCENT = r"(\d{1,3}\.\d{1,4})%"
-_ENTRY = re.compile(rf"\s*[-+]?\s*{_PERCENT}(?:\s+{_PERCENT})?\s+(\S.*)")
-_SYMBOL = re.compile(r"(.*?)\s*\[([a-zA-Z.])\]\s+(\S.*)")
+_ENTRY = re.compile(rf"\s*(?:[-+]\s*)?{_PERCENT}(?:\s+{_PERCENT})?\s+(\S.*)")
+_KIND = re.compile(r"(?:^|\s)\[([a-zA-Z.])\]\s+(?=\S)")  # [k] and the like, before the symbol
 _COLUMNS = re.compile(r"\s{2,}|\t")
 # A node of the browser's, and one of --stdio's, with its percentage.
 _NODE = re.compile(rf"(\s*(?:[-+]\s+)?)({_PERCENT})\s+(\S.*)")
@@ -40,8 +40,7 @@ _CHAIN = re.compile(
     r"(\s+(?:[-+]\s+)?)([\w.$\[\]~:<>]*[\w\])>])(?:\s+\(inlined\))?(\s{2,}.*|\s+<-.*)?"
 )
 _STDIO_CHAIN = re.compile(r"([\s|]+)([^\s|-].*)")
-_BARS = re.compile(r"[\s|]*\|[\s|]*")
-_UNFINISHED = re.compile(rf"\s*[-+]?\s*(?:--)?{_PERCENT}(?:--|\s+{_PERCENT})?(?:\s+\S.*)?\s*")
+_UNFINISHED = re.compile(rf"\s*(?:[-+]\s*)?(?:--)?{_PERCENT}(?:--|\s+{_PERCENT})?(?:\s+\S.*)?\s*")
 _REMARK = re.compile(r"\s*#|\s*Samples: \S+\s+of events? ")
 _PERFS_OWN = re.compile(
     r"\s*(?:#\s*$|#?\s*(?:Samples: |Event count|Total Lost|Overhead |Children |To display |\.{3}))"
@@ -154,7 +153,7 @@ def _unwrapped(page: Page, place: int) -> tuple[str, int]:
 
 def _is_whole(text: str) -> bool:
     entry = _ENTRY.fullmatch(text)
-    if entry is not None and _SYMBOL.fullmatch(entry[3]):
+    if entry is not None and _KIND.search(entry[3]):
         return True
     columns = len(_COLUMNS.split(entry[3])) if entry else 0
     starts_entry = entry is not None and (entry[2] or re.search(r"\[[k.]\]$|\s\[\S+\]$", text))
@@ -165,20 +164,23 @@ def _is_whole(text: str) -> bool:
 
 def _entry(text: str, line: Line) -> GraphEntry | None:
     found = _ENTRY.fullmatch(text)
-    symbol = _SYMBOL.fullmatch(found[3]) if found else None
-    if found is None or symbol is None:
+    kind = _KIND.search(found[3]) if found else None
+    if found is None or kind is None:
         return None
-    words = [word for word in _COLUMNS.split(symbol[1].strip()) if word]
+    words = [word for word in _COLUMNS.split(found[3][: kind.start()].strip()) if word]
     if len(words) == 1 and " " in words[0]:  # a mail program made single blanks of many
         words = words[0].rsplit(None, 1)
-    name, annotation = _split_name(re.sub(r"(?:\s+-)+\s*$", "", symbol[3]))
+    symbol = found[3][kind.end() :].strip()
+    while symbol.endswith(" -"):  # empty columns of newer versions
+        symbol = symbol[:-2].rstrip()
+    name, annotation = _split_name(symbol)
     entry = GraphEntry(
         percent=_hundredths(found[1]),
         own=None if found[2] is None else _hundredths(found[2]),
         comm=words[0] if words else "",
         dso=words[1] if len(words) > 1 else "",
         symbol=name,
-        in_kernel=symbol[2] == "k",
+        in_kernel=kind[1] == "k",
         first_line=line.number,
         last_line=line.number,
     )
@@ -196,7 +198,7 @@ def _read_graph(page: Page, place: int, entry: GraphEntry) -> int:
         line = page.lines[place]
         if line.depth != depth:
             break
-        if line.blank or _BARS.fullmatch(line.text):
+        if line.blank or not line.text.strip("| \t"):
             gap = gap or line.blank
             page.claim(line)
             place += 1
@@ -224,7 +226,7 @@ def _indent(page: Page, place: int) -> bool:
 
 def _refused(page: Page, line: Line, text: str) -> bool:
     """Refuse a line that must be part of a graph; return whether it was one."""
-    if re.match(rf"\s+[-+]?\s*{_PERCENT}|[\s|]*\|", text):
+    if re.match(rf"\s+(?:[-+]\s*)?{_PERCENT}|[\s|]*\|", text):
         page.refuse(line, "not a node of the call graph above")
         return True
     return False
