@@ -38,9 +38,10 @@ from faultprof.analysis.imports.script_counts import FRAME_BITS, Group, ScriptCo
 
 _CHUNK = 1 << 20  # fits into a processor's cache
 _LONGEST_PARAGRAPH = 8 << 20  # a longer one is cut between lines: samples without call chains
-_MOST_TEXT = 32 << 20  # bytes of known callers
+_MOST_TEXT = 12 << 20  # bytes of known callers
 _MOST_LINES = 1 << 17  # known lines of each kind
 _ADDRESS_END = 17
+_USER_CALLER = b"\n\t    "  # addresses are right-aligned, and the user's are the shorter ones
 _GAP = b"\n\n"
 
 
@@ -97,6 +98,7 @@ class _Reader:
         self._in_kernel: dict[bytes, int] = {}  # by function, see _new_leaf
         self._in_user: dict[bytes, int] = {}
         self._tails: dict[bytes, int] = {b"": 0}
+        self._callers: dict[bytes, tuple[int, ...]] = {}
         self._tail_bytes = 0
         self._open: tuple[Head, list[int]] | None = None  # the sample whose frames come next
         self._only_names: bool | None = None  # whether first lines are nothing but tasks' names
@@ -164,21 +166,35 @@ class _Reader:
 
     def _new_tail(self, text: bytes) -> int:
         """Return the number of the stack that these lines are, -1 when not all are frames."""
-        lines = text.rstrip(b"\n").split(b"\n")
-        known = map(self._leaves.get, lines)
-        stack = tuple(
-            self._new_leaf(line) if number is None else number
-            for line, number in zip(lines, known, strict=True)
-        )
+        # Kernel and user callers repeat apart from each other, in every process the kernel's.
+        text = text.rstrip(b"\n")
+        cut = text.find(_USER_CALLER) + 1
+        pieces = (text[: cut - 1], text[cut:]) if cut else (text,)
+        stack: tuple[int, ...] = ()
+        for piece in pieces:
+            stack += self._callers.get(piece) or self._new_callers(piece)
         number = -1 if -1 in stack else self.counts.stack_number(stack)
         self._tails[text] = number
         self._tail_bytes += len(text)
         return number
 
+    def _new_callers(self, text: bytes) -> tuple[int, ...]:
+        """Return the numbers of these lines' frames, -1 for a line that is none."""
+        lines = text.split(b"\n")
+        known = map(self._leaves.get, lines)
+        stack = tuple(
+            self._new_leaf(line) if number is None else number
+            for line, number in zip(lines, known, strict=True)
+        )
+        self._callers[text] = stack
+        self._tail_bytes += len(text)
+        return stack
+
     def _shed(self) -> None:
         """Forget pieces of text before they take too much memory."""
         if self._tail_bytes > _MOST_TEXT:
             self._tails = {b"": 0}
+            self._callers = {}
             self._tail_bytes = 0
         if len(self._leaves) > _MOST_LINES:
             self._leaves = {}
