@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -37,6 +38,7 @@ class GuestSessions:
         self.tests: dict[str, list[str]] = defaultdict(list)
         self._live = live
         self._pool = ThreadPoolExecutor(1 if live else AT_A_TIME)
+        self._preparing = Lock()
         self._sessions: dict[str, Future[session.GuestSession]] = {}
 
     def outcome(self, kernel: str, test: str) -> session.Outcome:
@@ -62,7 +64,9 @@ class GuestSessions:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, kernel: str) -> session.GuestSession:
-        return session.run(session.prepare(KERNELS[kernel]), self.tests[kernel], self._show)
+        with self._preparing:  # apt does not work twice at once
+            machine = session.prepare(KERNELS[kernel])
+        return session.run(machine, self.tests[kernel], self._show)
 
     def _show(self, chunk: bytes) -> None:
         if self._live:
