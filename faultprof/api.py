@@ -10,6 +10,7 @@ Leaves to others: everything behind them (``recording``, ``analysis``).
     ...     print(total.frame.function, total.samples, total.self_samples)
     >>> for function, calls in recording.trace().functions():  # of a recording with a trace
     ...     print(function.function, calls.calls, calls.avg_ns, calls.p99_ns)
+    >>> [one.frame.function for one in recording.cross_check().disagreeing]
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from faultprof.analysis.cross_check import CrossCheck, cross_check
 from faultprof.analysis.selection import recorded_comms
 from faultprof.analysis.trace_tree import TraceTree
 from faultprof.analysis.tree import CallTree, FunctionTotal
@@ -95,6 +97,14 @@ class LoadedRecording:
         Empty when nothing was traced, see :attr:`has_trace`.
         """
         return TraceTree.from_recording(self.recording, runs=runs, comms=comms)
+
+    def cross_check(self, root: str | None = None) -> CrossCheck:
+        """Return the trace's shares below ``root`` (None: faults) beside those of the samples.
+
+        Raises:
+            FaultprofError: exit code 4, when the recording is damaged.
+        """
+        return cross_check(self.recording, root)
 
 
 def load(path: str | os.PathLike[str]) -> LoadedRecording:

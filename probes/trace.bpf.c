@@ -20,9 +20,11 @@
  *   FUNCTIONS     how many functions there are, conditional ones included
  *   MAX_NODES     nodes of the call tree
  *   MAX_TASKS     tasks that can be inside traced functions at one time
+ *   MULTIPLICITY  1: also tell how many calls of each callee one call makes
  *   OFFCPU        1: also tell how long the task was not running (sched_switch)
  *   READ_FAULT, COW_FAULT, SHARED_FAULT, SINGLE_PAGE, ANONYMOUS
  *                 numbers of the conditional functions; FUNCTIONS: not traced
+ *   MAP_PAGES     number of filemap_map_pages, which SINGLE_PAGE is called from
  *   OFFSET_TASK_STRUCT_STACK, OFFSET_VM_FAULT_FLAGS, OFFSET_VM_FAULT_VMA,
  *   OFFSET_VM_AREA_STRUCT_VM_FLAGS, OFFSET_VM_AREA_STRUCT_VM_OPS,
  *   OFFSET_VM_OPERATIONS_STRUCT_FAULT
@@ -40,6 +42,10 @@
 
 #define MAX_DEPTH 32 /* a power of two: indices are masked for the verifier */
 #define DEPTH_MASK (MAX_DEPTH - 1)
+#define MAX_CALLEES 8 /* different callees of one call that are told apart; a power of two too */
+#define CALLEE_MASK (MAX_CALLEES - 1)
+#define PER_CALL_BUCKETS 8 /* 1, 2, up to 4, 8, 16, 32, 64, and more calls */
+#define PER_CALL_LAST ((1 << (PER_CALL_BUCKETS - 2)) + 1) /* the least that is "more" */
 #define MAX_UNSEEN 4 /* functions that return unseen between two hits that we see */
 /* The largest kernel stack in use; interrupts have stacks of their own, elsewhere. */
 #define STACK_BYTES 65536
@@ -72,7 +78,14 @@ enum stat {
 	STAT_FAULTS,       /* calls of handle_mm_fault */
 	STAT_TRIED,        /* of these, a fault's second attempt */
 	STAT_VMA_LOCK,     /* of these, under the VMA lock */
+	STAT_CALLEES_FULL, /* calls whose caller has called MAX_CALLEES other functions */
 	STAT_COUNT
+};
+
+/* How often a call that still runs has called one function. */
+struct callee {
+	u32 function;
+	u32 calls;
 };
 
 struct frame {
@@ -84,6 +97,10 @@ struct frame {
 	u16 function;
 	u8 conditional; /* left together with the frame below, which is its host */
 	u8 anonymous;   /* a fault on an anonymous VMA that has had no other outcome yet */
+#if MULTIPLICITY
+	u64 callees;
+	struct callee callee[MAX_CALLEES];
+#endif
 };
 
 struct task_trace {
@@ -112,6 +129,8 @@ struct totals {
 	u64 max_ns;
 	u64 offcpu_ns;
 	u64 histogram[HISTOGRAM_BUCKETS];
+	/* The caller's calls that called this, by how often. */
+	u64 per_call[PER_CALL_BUCKETS];
 };
 
 BPF_HASH(tasks, u64, struct task_trace, MAX_TASKS);
@@ -124,10 +143,10 @@ BPF_PERCPU_ARRAY(stats, u64, STAT_COUNT);
 
 /*
  * fentry programs can be preempted (they only may not migrate), and another task's program then
- * counts on the same CPU: hence atomically. The totals of calls that returned need not: of one
- * node they are written by one function's return program, which the kernel does not run twice at
- * once on a CPU (and counts as a recursion miss when it would have to). Calls that did not are
- * counted by whatever program finds out, so in fields of their own.
+ * counts on the same CPU: hence atomically. Totals need not: each figure of a node is written by one
+ * function's program, which the kernel does not run twice at once on a CPU (and counts as a
+ * recursion miss when it would have to). Only calls that did not return are counted by whatever
+ * program finds out, in fields of their own.
  */
 static __always_inline void bump_by(int stat, u64 amount)
 {
@@ -216,6 +235,75 @@ static __always_inline struct frame *frame_at(struct task_trace *trace, u64 inde
 	return &trace->frames[index];
 }
 
+#if MULTIPLICITY
+
+static __always_inline struct callee *callee_at(struct frame *frame, u64 index)
+{
+	/* As in frame_at(). */
+	asm volatile("%0 &= %1" : "+r"(index) : "i"(CALLEE_MASK));
+	return &frame->callee[index];
+}
+
+/* One call has bucket 0, up to 2 << n calls have bucket n + 1; the last one has no end. */
+static __always_inline u64 per_call_bucket(u64 calls)
+{
+	u64 bucket = highest_bit(calls - 1) + (calls > 1);
+
+	asm volatile("%0 &= %1" : "+r"(bucket) : "i"(PER_CALL_BUCKETS - 1));
+	return bucket;
+}
+
+/*
+ * The caller's call has called this `calls` times by now: it moves to another bucket when that is
+ * one above a power of two. Where it has moved to another CPU meanwhile, one CPU's bucket counts
+ * one too many and the other's one too few, and what they come to is right.
+ */
+static __always_inline void move_per_call(u32 node, u64 calls)
+{
+	struct totals *total;
+
+	if (((calls - 1) & (calls - 2)) || calls > PER_CALL_LAST)
+		return;
+	total = totals.lookup((int *)&node);
+	if (!total)
+		return;
+	total->per_call[per_call_bucket(calls)]++;
+	if (calls > 1)
+		total->per_call[per_call_bucket(calls - 1)]--;
+}
+
+/* Count a call of `function` in its caller's frame, and how often that has called it. */
+static __always_inline void count_callee(struct frame *caller, u32 function, u32 node)
+{
+	struct callee *callee = NULL;
+	u64 i;
+
+	NO_UNROLL
+	for (i = 0; i < MAX_CALLEES && i < caller->callees; i++) {
+		callee = callee_at(caller, i);
+		if (callee->function == function)
+			goto found;
+	}
+	if (i == MAX_CALLEES) {
+		bump(STAT_CALLEES_FULL);
+		return;
+	}
+	caller->callees = i + 1;
+	callee = callee_at(caller, i);
+	callee->function = function;
+	callee->calls = 0;
+found:
+	move_per_call(node, ++callee->calls);
+}
+
+#else
+
+static __always_inline void count_callee(struct frame *caller, u32 function, u32 node)
+{
+}
+
+#endif
+
 /* What a frame's time counts for in its caller; a function without a node is its caller's self. */
 static __always_inline void pay_caller(struct task_trace *trace, u64 ns)
 {
@@ -294,6 +382,11 @@ static __always_inline struct frame *push(struct task_trace *trace, u64 stack, u
 	frame->function = function;
 	frame->conditional = 0;
 	frame->anonymous = 0;
+#if MULTIPLICITY
+	frame->callees = 0;
+#endif
+	if (depth)
+		count_callee(frame_at(trace, depth - 1), function, frame->node);
 	trace->depth = depth + 1;
 	return frame;
 }
@@ -311,10 +404,19 @@ static __always_inline u32 inlined_fault(u64 vmf)
 	return read_u64(vma, OFFSET_VM_AREA_STRUCT_VM_FLAGS) & VM_SHARED ? SHARED_FAULT : COW_FAULT;
 }
 
-/* Return the number of the function that is inlined here under a condition, or FUNCTIONS. */
-static __always_inline u32 conditional_function(void *ctx, int kind, int what)
+/* Whether the function on top was called from `function`, with nothing traced in between. */
+static __always_inline bool called_from(struct task_trace *trace, u32 function)
 {
-	if (what == SET_PTE_RANGE && probe_argument(ctx, kind, 3) == 1)
+	return trace->depth > 1 && frame_at(trace, trace->depth - 2)->function == function;
+}
+
+/* Return the number of the function that is inlined here under a condition, or FUNCTIONS. */
+static __always_inline u32 conditional_function(struct task_trace *trace, void *ctx, int kind,
+						int what)
+{
+	/* finish_fault() sets single pages too. */
+	if (what == SET_PTE_RANGE && probe_argument(ctx, kind, 3) == 1 &&
+	    called_from(trace, MAP_PAGES))
 		return SINGLE_PAGE;
 	if (what == DO_FAULT)
 		return inlined_fault(probe_argument(ctx, kind, 0));
@@ -361,7 +463,7 @@ static __always_inline int enter(void *ctx, int kind, u32 function, int what)
 		trace->too_deep++;
 		return 0;
 	}
-	conditional = conditional_function(ctx, kind, what);
+	conditional = conditional_function(trace, ctx, kind, what);
 	if (conditional < FUNCTIONS)
 		inner = push(trace, stack, conditional);
 	if (what == FAULT_OUTCOME)
@@ -397,8 +499,11 @@ static __always_inline void count_call(struct task_trace *trace, u32 function)
 	u32 node = child_node(parent, function);
 	struct totals *total = totals.lookup((int *)&node);
 
-	if (total)
-		total->calls++;
+	if (!total)
+		return;
+	total->calls++;
+	if (trace->depth)
+		count_callee(frame_at(trace, trace->depth - 1), function, node);
 }
 
 /* Look at the top function's outcome before it is finished. */
@@ -415,6 +520,7 @@ static __always_inline int leave(void *ctx, int kind, u32 function, int what)
 	u64 now = bpf_ktime_get_ns();
 	u64 task = bpf_get_current_task();
 	struct task_trace *trace = tasks.lookup(&task);
+	bool inner = false;
 	u32 above, i;
 
 	if (!trace || in_interrupt(trace, stack_here(trace, ctx, kind)))
@@ -429,16 +535,16 @@ static __always_inline int leave(void *ctx, int kind, u32 function, int what)
 		bump(STAT_UNMATCHED);
 		return 0;
 	}
+	/* What is inlined here under a condition lies right above its host, if anywhere. */
+	if (above && frame_at(trace, trace->depth - above)->conditional)
+		above--, inner = true;
 	NO_UNROLL
 	for (i = 0; i < MAX_UNSEEN && i < above; i++) {
-		/* Not that of another host, whose return was missed. */
-		if (i + 1 == above && frame_at(trace, trace->depth - 1)->conditional) {
-			finish_top(trace, now);
-		} else {
-			drop_top(trace);
-			bump(STAT_NO_RETURN);
-		}
+		drop_top(trace);
+		bump(STAT_NO_RETURN);
 	}
+	if (inner)
+		finish_top(trace, now);
 	judge_outcome(trace, ctx, kind, what);
 	finish_top(trace, now);
 	return 0;

@@ -6,12 +6,28 @@ Leaves to others: which nodes belong together (``trace_tree``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from faultprof.analysis.histogram import added, quantile_ns
+from faultprof.analysis.statistics import Estimate
 from faultprof.recording.histogram import Histogram
+from faultprof.recording.per_call import PerCall
 from faultprof.recording.traced import TracedNode, sum_known
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What probes cost in nanoseconds, as far as it is in the times of some calls.
+
+    Args:
+        inclusive: in their inclusive time.
+        own: in their self time.
+    """
+
+    inclusive: Estimate
+    own: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,8 @@ class Calls:
         min_ns: the shortest call; None when no call has a time.
         max_ns: the longest call; likewise.
         histogram: the calls by duration, see ``recording.histogram``.
+        overhead: what the probes put into the times (``compensation``); None when not known.
+        per_call: the caller's calls that made these, by how many, see ``recording.per_call``.
     """
 
     calls: int = 0
@@ -44,6 +62,8 @@ class Calls:
     min_ns: int | None = None
     max_ns: int | None = None
     histogram: Histogram = ()
+    overhead: Overhead | None = None
+    per_call: PerCall = ()
 
     @classmethod
     def of(cls, node: TracedNode) -> Calls:
@@ -60,6 +80,7 @@ class Calls:
             min_ns=node.min_ns,
             max_ns=node.max_ns,
             histogram=node.histogram,
+            per_call=node.per_call,
         )
 
     @property
@@ -92,6 +113,20 @@ class Calls:
             return None
         return self.offcpu_ns / self.inclusive_ns
 
+    @property
+    def compensated_ns(self) -> Estimate | None:
+        """The inclusive time without the probes; may be negative. None when not known."""
+        if self.overhead is None or not self.timed:
+            return None
+        return _less(self.inclusive_ns, self.overhead.inclusive)
+
+    @property
+    def compensated_self_ns(self) -> Estimate | None:
+        """The self time without the probes; likewise."""
+        if self.overhead is None or not self.timed:
+            return None
+        return _less(self.self_ns, self.overhead.own)
+
     def _quantile_ns(self, quantile: float) -> int | None:
         if self.min_ns is None or self.max_ns is None:
             return None
@@ -115,4 +150,33 @@ def together(parts: Iterable[Calls]) -> Calls:
         min_ns=min((part.min_ns for part in parts if part.min_ns is not None), default=None),
         max_ns=max((part.max_ns for part in parts if part.max_ns is not None), default=None),
         histogram=added(part.histogram for part in parts),
+        per_call=_added(part.per_call for part in parts),
+        overhead=_overheads(parts),
     )
+
+
+def _less(ns: int, cost: Estimate) -> Estimate:
+    return Estimate(ns - cost.value, ns - cost.high, ns - cost.low)
+
+
+def _overheads(parts: Sequence[Calls]) -> Overhead | None:
+    """Add up what the probes cost; None where it is not known of all parts."""
+    known = [part.overhead for part in parts if part.overhead is not None]
+    if len(known) < len(parts) or not known:
+        return None
+    return Overhead(_sum([one.inclusive for one in known]), _sum([one.own for one in known]))
+
+
+def _sum(costs: Sequence[Estimate]) -> Estimate:
+    return Estimate(
+        sum(one.value for one in costs),
+        sum(one.low for one in costs),
+        sum(one.high for one in costs),
+    )
+
+
+def _added(parts: Iterable[PerCall]) -> PerCall:
+    sums: Counter[int] = Counter()
+    for part in parts:
+        sums.update(dict(part))
+    return tuple(sorted(sums.items()))

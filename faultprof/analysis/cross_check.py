@@ -12,7 +12,9 @@ inclusive time without that off the CPU; sampled, samples with the function on t
 The intervals are exact binomial ones (Clopper & Pearson, Biometrika 26, 1934), at a confidence at
 which all of them together hold in 95 of 100 recordings (Bonferroni). They take samples for
 independent, which those of a timer nearly are. A traced share outside is no chance: it is the
-probes' own cost, or calls that the tracer missed, or a tail call. A function that ends in one is
+probes' own cost, or calls that the tracer missed, or time that a hypervisor took away, which the
+tracer's clock counts and in which no sample is taken (the ledger then says that samples are
+missing), or a tail call. A function that ends in one is
 off the stack while what it called still runs, and samples then show the rest without it (on 6.12
 ``folio_add_lru``: 2.7% traced, no sample); only fentry's trampoline keeps its place.
 """
@@ -20,7 +22,7 @@ off the stack while what it called still runs, and samples then show the rest wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,19 +99,24 @@ class CrossCheck:
 
 
 def cross_check(
-    recording: Recording, root: str | None = None, overhead: Mapping[str, float] | None = None
+    recording: Recording,
+    root: str | None = None,
+    overhead: Mapping[str, float] | None = None,
+    *,
+    runs: Collection[int] | None = None,
 ) -> CrossCheck:
-    """Compare the sources of a recording, all runs and tasks together.
+    """Compare the sources of a recording, all tasks together.
 
     Args:
         recording: one with a trace.
         root: the function to look below; None for faults, or what else most time was traced in.
         overhead: by function, the share that calibrated probe costs may explain; None: not known.
+        runs: numbers of the runs to take; None for all.
 
     Raises:
         FaultprofError: exit code 4, when the recording is damaged.
     """
-    trace = TraceTree.from_recording(recording)
+    trace = TraceTree.from_recording(recording, runs=runs)
     root = root or _usual_root(trace)
     if not trace.has(root):
         return CrossCheck(root, why_not=f"no call of {root} was traced")
@@ -119,7 +126,7 @@ def cross_check(
     if total is None:
         return CrossCheck(root, why_not="time off the CPU was not told from time on it")
     names = _Names(recording, trace)
-    found = _sampled(CallTree.from_recording(recording), names, root)
+    found = _sampled(CallTree.from_recording(recording, runs=runs), names, root)
     if not (found.samples and total):
         return CrossCheck(root, total, why_not=f"no sample is in {root}")
     rows = _rows(times, found, names, total)

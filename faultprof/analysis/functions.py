@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from faultprof.errors import ExitCode, FaultprofError
 from faultprof.recording.frames import Frame
 
 if TYPE_CHECKING:
@@ -73,6 +74,13 @@ def merged_frames(
         (joined,) = join_frames(every).values()
         merged[node] = codes.setdefault(joined, len(codes))
     return tuple(codes), merged
+
+
+def unknown_function(message: str, function: str, names: Iterable[str]) -> FaultprofError:
+    """Return the error for a function that is none of ``names`` (exit code 2)."""
+    near = nearest(function, names)
+    hint = f"nearest: {', '.join(near)}" if near else "list its functions with --flat"
+    return FaultprofError(message, hint, ExitCode.USAGE)
 
 
 def nearest(function: str, names: Iterable[str]) -> list[str]:

@@ -45,10 +45,17 @@ def parse(text: str) -> ImportedText:
     Lines that look like data and cannot be read are named in ``unread``; passages without any are
     listed in ``prose``. No line is left out of the account but blank ones.
     """
-    page = Page.of(text)
+    return read_page(Page.of(text))
+
+
+def read_page(page: Page) -> ImportedText:
+    """Read what is in those lines of a page that nobody else has read; as :func:`parse`."""
     arrays = ArrayReader(page)
     place = 0
     while place < len(page.lines):
+        if page.is_claimed(page.lines[place]):
+            place += 1
+            continue
         place = (
             _read_table(page, place)
             or arrays.read(place)

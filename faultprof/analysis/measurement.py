@@ -120,11 +120,11 @@ def side_of_recording(metadata: Metadata, label: str, source: str = "") -> Side:
     by_name |= {name: [run.metrics.get(name) for run in runs] for name in own}
     measured = {name: _measurement(values) for name, values in by_name.items()}
     measured = {name: one for name, one in measured.items() if one.values}
-    session, blocks = _interleaving(metadata)
+    session, blocks = interleaving(metadata)
     return Side(
         label=label,
         metrics=measured,
-        title=_title(metadata),
+        title=title_of(metadata),
         source=source,
         notes=(*_notes(metadata), *_gaps(measured, len(runs))),
         session=session,
@@ -142,7 +142,8 @@ def _measurement(values: Sequence[float | None]) -> Measurement:
     return Measurement(tuple(one for _, one in known), runs=tuple(run for run, _ in known))
 
 
-def _interleaving(metadata: Metadata) -> tuple[str, tuple[int, ...]]:
+def interleaving(metadata: Metadata) -> tuple[str, tuple[int, ...]]:
+    """Return the session in which runs were interleaved, and each one's block; else "" and ()."""
     stated = metadata.options.get(INTERLEAVED)
     if not isinstance(stated, Mapping):
         return "", ()
@@ -154,7 +155,10 @@ def _interleaving(metadata: Metadata) -> tuple[str, tuple[int, ...]]:
     return session, tuple(blocks)
 
 
-def _title(metadata: Metadata) -> str:
+def title_of(metadata: Metadata) -> str:
+    """Say in words how many runs of what were recorded, and on which kernel."""
+    if metadata.imported is not None:
+        return f"imported {metadata.imported.get('format')}, {metadata.imported.get('file')}"
     count = len(metadata.runs)
     command = " ".join(metadata.command) or "a running process, or all"
     return f"{count} run{'s' * (count != 1)} of {command} on {metadata.kernel.release}"
@@ -162,6 +166,9 @@ def _title(metadata: Metadata) -> str:
 
 def _notes(metadata: Metadata) -> list[str]:
     notes = []
+    wanted = metadata.options.get("repeat")
+    if isinstance(wanted, int) and wanted > len(metadata.runs):
+        notes.append(f"cut short: {len(metadata.runs)} of {wanted} runs")
     failed = [run for run in metadata.runs if run.exit_status]
     if failed:
         statuses = ", ".join(sorted({str(run.exit_status) for run in failed}))

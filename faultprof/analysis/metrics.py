@@ -23,7 +23,7 @@ match at line ends. A run whose output has no match does not have the metric.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from faultprof.analysis.measurement import usable
@@ -102,15 +102,30 @@ class UserMetric:
         return number
 
 
-def run_metrics(output: str, user: Iterable[UserMetric] = ()) -> dict[str, float]:
-    """Return all metrics of one run's output, for ``RunInfo.metrics``.
+def run_metrics(output: str, user: Iterable[UserMetric] = ()) -> tuple[dict[str, float], list[str]]:
+    """Return all metrics of one run's output, for ``RunInfo.metrics``, and what lacks.
 
-    Raises:
-        FaultprofError: exit code 2, when a user's pattern found no number.
+    What a user's pattern does not find, or finds and is no number, is told in a sentence: by then
+    the run is over, and worth keeping without it.
     """
-    metrics = usemem_metrics(output)
+    metrics, lacking = dict(usemem_metrics(output)), []
     for one in user:
-        value = one.value(output)
-        if value is not None:
+        try:
+            value = one.value(output)
+        except FaultprofError as error:
+            lacking.append(error.message)
+            continue
+        if value is None:
+            lacking.append(f"--metric {one.name}: nothing in the output matches")
+        else:
             metrics[one.name] = value
-    return metrics
+    return metrics, lacking
+
+
+def prints_usemem_report(command: Sequence[str]) -> bool:
+    """Whether a command is expected to print usemem's report: it, or something in it, is usemem.
+
+    That covers ``sh -c 'usemem ...'``, ``numactl ... usemem`` and ``faultprof workload run``.
+    """
+    has_workload = "workload" in command and "faultprof" in " ".join(command)
+    return has_workload or any("usemem" in word for word in command)

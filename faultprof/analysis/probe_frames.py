@@ -2,7 +2,7 @@
 
 Knows: what kprobes, fentry and BPF programs look like in a kernel stack, and where that places a
 sample in the traced call tree.
-Leaves to others: comparing (``cross_check``).
+Leaves to others: comparing (``cross_check``, ``diff_sides``).
 
 A sampler beside a tracer also hits the tracer. As the clock is read last at an entry and first at
 a return, the tracer counts the time of a function's probes as its caller's, while a stack shows
@@ -15,6 +15,9 @@ them in the function:
     caller, arch_rethook_trampoline, ...           kretprobe of f, which has left the stack
     host, asm_exc_int3, ...                        kprobe inside a function, which is in its time
 
+Where kprobes are breakpoints everywhere, as on arm64, the last form also stands for the entry of a
+function: its probe then counts for the function itself.
+
 The part of a probe's time between the two readings of the clock is the function's for the tracer,
 and the caller's here: that is for the calibration to explain.
 """
@@ -24,15 +27,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from faultprof.recording.frames import INFERRED, INLINED, Frame
+from faultprof.recording.frames import INFERRED, INLINED, UNRESOLVED, Frame
 
 _TRAMPOLINE = "bpf_trampoline_"
 _PREFIXES = (_TRAMPOLINE, "bpf_prog_", "__bpf_prog_enter", "__bpf_prog_exit")
 # What a trampoline calls besides the function (kernel/bpf/trampoline.c), and what interrupts it.
 _HELPERS = ("bpf_", "__bpf_", "migrate_", "__migrate_", "__rcu_read_", "asm_", "el1h_64_")
 # What calls a program at the first instruction of a function (x86: kernel/kprobes/ftrace.c).
-_AT_ENTRY = {"ftrace_trampoline", "ftrace_caller", "ftrace_regs_caller", "kprobe_ftrace_handler"}
+_AT_ENTRY = {
+    "ftrace_trampoline",
+    "ftrace_caller",
+    "ftrace_call",
+    "ftrace_regs_caller",
+    "ftrace_regs_call",
+    "kprobe_ftrace_handler",
+}
 _ELSEWHERE = {
+    "return_to_handler",
+    "ftrace_return_to_handler",
     "arch_rethook_trampoline",
     "arch_rethook_trampoline_callback",
     "rethook_trampoline_handler",
@@ -45,6 +57,32 @@ _ELSEWHERE = {
     "kprobe_breakpoint_handler",
     "optimized_callback",
 }
+
+
+PROBES = Frame("[probes]", resolution=UNRESOLVED)
+
+
+class Unprobed(NamedTuple):
+    """A sampled path as it would be without probes; what is in a probe ends in ``PROBES``."""
+
+    frames: tuple[Frame, ...] = ()
+    probing: bool = False
+
+    def then(self, frame: Frame, path: Sequence[Frame]) -> Unprobed:
+        """Return the path one frame further down.
+
+        Args:
+            frame: what was called.
+            path: the frames above it as they were sampled, root first.
+        """
+        if not self.probing:
+            probing = _is_probe(frame)
+            return Unprobed((*self.frames, PROBES if probing else frame), probing)
+        if not _is_body(frame, path):
+            return self
+        above = self.frames[:-1]
+        again = bool(above) and above[-1].function == frame.function
+        return Unprobed(above if again else (*above, frame))
 
 
 class Place(NamedTuple):

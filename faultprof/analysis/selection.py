@@ -6,14 +6,16 @@ Leaves to others: asking for them (``cli``) and saying them (``render``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
 from faultprof.analysis.calls import Calls
+from faultprof.analysis.compensation import compensated_tree
 from faultprof.analysis.trace_tree import FAULT, TraceTree
 from faultprof.analysis.tree import CallTree
 from faultprof.errors import ExitCode, FaultprofError
+from faultprof.recording.metadata import Metadata, RunInfo
 from faultprof.recording.reader import Recording
 from faultprof.recording.schema import SAMPLE, TRACE
 
@@ -25,6 +27,7 @@ class Selection:
     """The choices of a report.
 
     Args:
+        run: number of the run that is shown; None for all runs together.
         root: function whose tree is shown; None for everything.
         comms: names of the tasks that are shown; None for all.
         relative: whether percentages are of the shown tree and not of everything recorded.
@@ -35,6 +38,7 @@ class Selection:
         wide: whether all figures of traced calls are shown.
     """
 
+    run: int | None = None
     root: str | None = None
     comms: tuple[str, ...] | None = None
     relative: bool = False
@@ -43,6 +47,15 @@ class Selection:
     source: str | None = None
     per_fault: bool = False
     wide: bool = False
+
+    @property
+    def runs(self) -> tuple[int, ...] | None:
+        """Numbers of the runs that are shown; None for all."""
+        return None if self.run is None else (self.run,)
+
+    def chosen_runs(self, metadata: Metadata) -> tuple[RunInfo, ...]:
+        """Return the runs that are shown."""
+        return tuple(one for one in metadata.runs if self.run in (None, one.index))
 
     def is_of_trace(self, recording: Recording) -> bool:
         """Whether the report is one of traced calls.
@@ -62,11 +75,11 @@ class Selection:
         """Return the chosen tree of samples, not cut.
 
         Raises:
-            FaultprofError: exit code 2 for a task or root that the recording does not have; exit
-                code 4 when the recording is damaged.
+            FaultprofError: exit code 2 for a run, task or root that the recording does not have;
+                exit code 4 when the recording is damaged.
         """
-        self._check_comms(recording, SAMPLE)
-        return self._rooted(CallTree.from_recording(recording, comms=self.comms))
+        self._check(recording, SAMPLE)
+        return self._rooted(CallTree.from_recording(recording, runs=self.runs, comms=self.comms))
 
     def trace_tree(self, recording: Recording) -> TraceTree:
         """Return the chosen tree of traced calls, not cut.
@@ -75,8 +88,8 @@ class Selection:
             FaultprofError: as :meth:`tree`; exit code 2 too when figures per fault are wanted and
                 faults were not traced.
         """
-        self._check_comms(recording, TRACE)
-        tree = TraceTree.from_recording(recording, comms=self.comms)
+        self._check(recording, TRACE)
+        tree = compensated_tree(recording, runs=self.runs, comms=self.comms)
         if self.per_fault and not tree.faults:
             raise _no_faults(tree)
         return self._rooted(tree)
@@ -91,7 +104,7 @@ class Selection:
 
     def trace_trees_by_comm(self, recording: Recording) -> list[tuple[str, TraceTree]]:
         """Return the same of traced calls."""
-        return self._by_comm(recording, TRACE, TraceTree.from_recording)
+        return self._by_comm(recording, TRACE, compensated_tree)
 
     def cut(self, tree: AnyTree) -> AnyTree:
         """Return the part of the chosen tree that is shown."""
@@ -104,11 +117,12 @@ class Selection:
     def _by_comm(
         self, recording: Recording, source: str, build: Callable[..., AnyTree]
     ) -> list[tuple[str, AnyTree]]:
-        self._check_comms(recording, source)
-        comms = recorded_comms(recording, source) if self.comms is None else self.comms
-        trees = [(comm, build(recording, comms=(comm,))) for comm in comms]
+        self._check(recording, source)
+        comms = recorded_comms(recording, source, self.runs) if self.comms is None else self.comms
+        trees = [(comm, build(recording, runs=self.runs, comms=(comm,))) for comm in comms]
         if self.root is not None and not any(tree.has(self.root) for _, tree in trees):
-            self._rooted(build(recording, comms=self.comms))  # says what there is instead
+            whole = build(recording, runs=self.runs, comms=self.comms)
+            self._rooted(whole)  # says what there is instead
         return [
             (comm, self._rooted(tree))
             for comm, tree in trees
@@ -120,8 +134,16 @@ class Selection:
             tree = tree.below(self.root)
         return tree.relative() if self.relative else tree
 
-    def _check_comms(self, recording: Recording, source: str) -> None:
-        recorded = recorded_comms(recording, source)
+    def _check(self, recording: Recording, source: str) -> None:
+        """Refuse a run or task that the recording does not have."""
+        metadata = recording.metadata
+        if not self.chosen_runs(metadata) and metadata.runs:
+            first, last = metadata.runs[0].index, metadata.runs[-1].index
+            there = f"runs {first} to {last}" if last > first else f"run {first} only"
+            raise FaultprofError(
+                f"there is no run {self.run} in this recording", f"it has {there}", ExitCode.USAGE
+            )
+        recorded = recorded_comms(recording, source, self.runs)
         what = "trace" if source == TRACE else "samples"
         for comm in self.comms or ():
             if comm not in recorded:
@@ -133,9 +155,12 @@ class Selection:
                 )
 
 
-def recorded_comms(recording: Recording, source: str = SAMPLE) -> tuple[str, ...]:
-    """Return the task names of a recording, in order."""
-    return tuple(sorted({s.comm for s in recording.rows.segments if s.source == source}))
+def recorded_comms(
+    recording: Recording, source: str = SAMPLE, runs: Collection[int] | None = None
+) -> tuple[str, ...]:
+    """Return the task names of a recording, or of some of its runs, in order."""
+    segments = [one for one in recording.rows.segments if one.source == source]
+    return tuple(sorted({one.comm for one in segments if runs is None or one.run in runs}))
 
 
 def no_trace(recording: Recording) -> FaultprofError:

@@ -1,6 +1,7 @@
 """From the arguments of ``compare`` to the sides of its tables.
 
-Knows: recordings from texts with tables, and how one side of a file is addressed.
+Knows: recordings from texts with tables, and how one side of a file is addressed. An imported
+recording's tables count like those of the text that it was made of.
 Leaves to others: what a file holds (``recording``, ``lkp_table``) and comparing (``comparison``).
 
 An argument is ``FILE``, or ``FILE:SIDE`` where SIDE is a side's number in the file, from 1, or the
@@ -15,10 +16,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from faultprof.analysis.imports.tables import tables_from_json
 from faultprof.analysis.lkp_table import parse
 from faultprof.analysis.mail_text import ImportedText, Table
 from faultprof.analysis.measurement import Side, side_of_recording
 from faultprof.errors import ExitCode, FaultprofError, bad_recording
+from faultprof.recording.metadata import IMPORT, Metadata
+from faultprof.recording.opening import damaged
 from faultprof.recording.reader import read_recording
 
 SUFFIX = ".fprof"
@@ -122,8 +126,11 @@ def _read(name: str) -> _File:
     path = Path(name)
     content = _text_of(path)
     if content is None:
+        metadata = read_recording(path).metadata
+        if metadata.mode == IMPORT:
+            return _File(name, tuple(_addressed(_imported_tables(path, metadata), name)))
         label = path.name.removesuffix(SUFFIX) or path.name
-        side = side_of_recording(read_recording(path).metadata, label, name)
+        side = side_of_recording(metadata, label, name)
         return _File(name, (Table("recording", "", (side,), 0, 0),))
     text = parse(content)
     if not text.tables:
@@ -133,6 +140,23 @@ def _read(name: str) -> _File:
             f"what can be read: {_FORMS}",
         )
     return _File(name, tuple(_addressed(text.tables, name)), text)
+
+
+def _imported_tables(path: Path, metadata: Metadata) -> tuple[Table, ...]:
+    """Return the tables of a recording that was made of a text.
+
+    Raises:
+        FaultprofError: exit code 4, when it has none, or they are damaged.
+    """
+    try:
+        tables = tables_from_json((metadata.imported or {}).get("tables", ()))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path, "its tables are incomplete") from error
+    if not tables:
+        raise bad_recording(
+            f"{path} holds imported samples and no metrics", "show them with: faultprof report"
+        )
+    return tables
 
 
 def _addressed(tables: Sequence[Table], name: str) -> Iterable[Table]:

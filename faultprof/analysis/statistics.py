@@ -225,6 +225,17 @@ def linear_fit(x: Sequence[float], y: Sequence[float], *, confidence: float = 0.
     )
 
 
+def spread_of_sum(values: Sequence[float], *, confidence: float = 0.95) -> float:
+    """Return by how much a sum of at least two values may be off, by Student's t.
+
+    Half the width of the interval of their mean, times their number.
+    """
+    _need(values, 2)
+    centre = mean(values)
+    variance = math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
+    return t_quantile((1 + confidence) / 2, len(values) - 1) * math.sqrt(variance * len(values))
+
+
 def _around(value: float, width: float) -> Estimate:
     return Estimate(value, value - width, value + width)
 

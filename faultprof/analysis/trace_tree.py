@@ -10,17 +10,18 @@ a path of functions here too; a trace has a few thousand of them at most, so eac
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from faultprof.analysis.calls import Calls, together
-from faultprof.analysis.functions import Function, join_frames, nearest
-from faultprof.errors import ExitCode, FaultprofError
+from faultprof.analysis.calls import Calls, Overhead, together
+from faultprof.analysis.functions import Function, join_frames, unknown_function
+from faultprof.analysis.percent import least_part, percent_of
+from faultprof.analysis.statistics import Estimate
+from faultprof.errors import FaultprofError
 from faultprof.recording.frames import Frame
+from faultprof.recording.per_call import PerCall
 
 if TYPE_CHECKING:
     from faultprof.recording.reader import Recording
@@ -36,6 +37,28 @@ class TraceNode(NamedTuple):
     parent: int
     depth: int
     calls: Calls
+
+
+class Edge(NamedTuple):
+    """How often one caller calls a function, on the paths on which it does.
+
+    Args:
+        caller: the caller.
+        caller_calls: its calls, whether they returned or not.
+        calls: the calls of the function that it made.
+        per_call: (most, calls of the caller) by how often each called the function, 0 first, see
+            ``recording.per_call``; empty where that was not counted.
+    """
+
+    caller: Frame
+    caller_calls: int
+    calls: int
+    per_call: PerCall
+
+    @property
+    def mean(self) -> float | None:
+        """Calls for one call of the caller; None where no call of the caller was seen to begin."""
+        return self.calls / self.caller_calls if self.caller_calls else None
 
 
 class TracedFunction(NamedTuple):
@@ -109,22 +132,34 @@ class TraceTree:
 
     def percent(self, ns: int) -> float:
         """Return ``ns`` as a percentage of the total; 0 when there is none."""
-        return 100.0 * ns / self.total_ns if self.total_ns else 0.0
+        return percent_of(ns, self.total_ns)
 
     def relative(self) -> TraceTree:
         """Return the same tree with percentages of its own time."""
         roots = {node.frame.function for node in self.nodes if node.parent < 0}
         return replace(self, total_ns=self.root_ns, roots=tuple(sorted(roots)))
 
-    def per_caller(self, place: int) -> float | None:
-        """Return how many calls of a node there are to one call of its caller, in the mean.
-
-        Calls that did not return count on both sides. None for a root, and below a caller of
-        which no call was seen to begin.
-        """
+    def edge(self, place: int) -> Edge | None:
+        """Return how often a node's caller calls it; None for a root."""
         node = self.nodes[place]
-        begun = self.nodes[node.parent].calls.begun if node.parent >= 0 else 0
-        return node.calls.begun / begun if begun else None
+        if node.parent < 0:
+            return None
+        return _edge([(self.nodes[node.parent], node)])
+
+    def per_caller(self, place: int) -> float | None:
+        """Return the mean of :meth:`edge`; None where there is none."""
+        edge = self.edge(place)
+        return edge.mean if edge is not None else None
+
+    def edges(self, function: str) -> list[Edge]:
+        """Return how often each of its callers calls a function, the most calls first."""
+        pairs: dict[Function, list[tuple[TraceNode, TraceNode]]] = {}
+        for node in self.nodes:
+            if node.frame.function == function and node.parent >= 0:
+                caller = self.nodes[node.parent]
+                pairs.setdefault(caller.frame[:2], []).append((caller, node))
+        edges = [_edge(found) for found in pairs.values()]
+        return sorted(edges, key=lambda edge: (-edge.calls, edge.caller))
 
     def functions(self) -> list[TracedFunction]:
         """Return all calls of each function, the largest inclusive time first.
@@ -135,7 +170,8 @@ class TraceTree:
         parts: dict[Function, list[Calls]] = {}
         for node, nested in zip(self.nodes, self._nested(), strict=True):
             calls = _inner(node.calls) if nested else node.calls
-            parts.setdefault(node.frame[:2], []).append(calls)
+            # How often a caller makes them is an edge's, not a function's.
+            parts.setdefault(node.frame[:2], []).append(replace(calls, per_call=()))
         frames = join_frames(node.frame for node in self.nodes)
         totals = [TracedFunction(frames[key], together(calls)) for key, calls in parts.items()]
         return sorted(totals, key=_largest_first)
@@ -174,8 +210,7 @@ class TraceTree:
             min_percent: least inclusive percentage to keep; 0 keeps everything.
             max_depth: how many levels to keep; None for all.
         """
-        # Exact, so that a node of just min_percent is kept whatever the rounding.
-        least = math.ceil(Fraction(repr(float(min_percent))) * self.total_ns / 100)
+        least = least_part(min_percent, self.total_ns)
         keep: list[bool] = []
         for node in self.nodes:
             calls = node.calls
@@ -194,10 +229,9 @@ class TraceTree:
 
     def unknown(self, function: str) -> FaultprofError:
         """Return the error for a function that the tree does not have (exit code 2)."""
-        near = nearest(function, {node.frame.function for node in self.nodes})
-        hint = f"nearest: {', '.join(near)}" if near else "list its functions with --flat"
-        return FaultprofError(
-            f"no call of a function named {function} was traced", hint, ExitCode.USAGE
+        names = {node.frame.function for node in self.nodes}
+        return unknown_function(
+            f"no call of a function named {function} was traced", function, names
         )
 
     def _sort_key(self, place: int) -> tuple[int, int, Frame]:
@@ -217,9 +251,27 @@ class TraceTree:
             above[function] += 1
 
 
+def _edge(pairs: Sequence[tuple[TraceNode, TraceNode]]) -> Edge:
+    """Put together what a caller's nodes call; each is given with a callee's node."""
+    (caller,) = join_frames(caller.frame for caller, _ in pairs).values()
+    begun = sum(caller.calls.begun for caller, _ in pairs)
+    calls = together(node.calls for _, node in pairs)
+    never = begun - sum(count for _, count in calls.per_call)
+    # Without numbers, or with some that a caller's lost end has made too many, nothing is said.
+    known = bool(calls.per_call) and never >= 0
+    per_call = (*([(0, never)] if never else []), *calls.per_call) if known else ()
+    return Edge(caller, begun, calls.begun, per_call)
+
+
 def _inner(calls: Calls) -> Calls:
     """Return calls whose time is in that of the outer calls of the same function."""
-    return replace(calls, inclusive_ns=0, offcpu_ns=None if calls.offcpu_ns is None else 0)
+    overhead = calls.overhead
+    return replace(
+        calls,
+        inclusive_ns=0,
+        offcpu_ns=None if calls.offcpu_ns is None else 0,
+        overhead=overhead and Overhead(Estimate(0, 0, 0), overhead.own),
+    )
 
 
 def _largest_first(one: TracedFunction) -> tuple[int, int, Frame]:

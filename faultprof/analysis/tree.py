@@ -11,15 +11,19 @@ one function. Everything works on whole columns: recordings have millions of nod
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from faultprof.analysis.functions import join_frames, merged_frames, nearest, number_functions
+from faultprof.analysis.functions import (
+    join_frames,
+    merged_frames,
+    number_functions,
+    unknown_function,
+)
 from faultprof.analysis.merge import has_twins, merge
-from faultprof.errors import ExitCode, FaultprofError
+from faultprof.analysis.percent import least_part, percent_of
+from faultprof.errors import FaultprofError
 from faultprof.recording import preorder
 from faultprof.recording.frames import Frame
 from faultprof.recording.schema import SAMPLE
@@ -114,7 +118,7 @@ class CallTree:
 
     def percent(self, samples: int) -> float:
         """Return ``samples`` as a percentage of the total; 0 when there is none."""
-        return 100.0 * samples / self.total if self.total else 0.0
+        return percent_of(samples, self.total)
 
     def relative(self) -> CallTree:
         """Return the same tree with percentages of its own samples."""
@@ -188,9 +192,7 @@ class CallTree:
         """
         import numpy as np
 
-        # Exact, so that a node of just min_percent is kept whatever the rounding.
-        least = math.ceil(Fraction(repr(float(min_percent))) * self.total / 100)
-        keep = self.samples >= least
+        keep = self.samples >= least_part(min_percent, self.total)
         if max_depth is not None:
             keep &= self.depth < max_depth
         if keep.all():
@@ -241,9 +243,7 @@ class CallTree:
         import numpy as np
 
         names = {self.frames[code].function for code in np.unique(self.frame).tolist()}
-        near = nearest(function, names)
-        hint = f"nearest: {', '.join(near)}" if near else "list its functions with --flat"
-        return FaultprofError(f"no sample is in a function named {function}", hint, ExitCode.USAGE)
+        return unknown_function(f"no sample is in a function named {function}", function, names)
 
 
 def _nested(function: Int32, end: Int32) -> NDArray[np.bool_]:

@@ -31,6 +31,9 @@ _INCLUDE = re.compile(r'#include "([\w.]+)"')
 # Counts changes of what the cache's files hold.
 _FORMAT = "1"
 
+# Of some 20 KB each: more than one works with at a time, and no burden on a home.
+_KEPT = 100
+
 
 def probes_dir() -> Path:
     """Return the folder of BPF programs: inside an installed package, or beside it in a clone."""
@@ -75,9 +78,12 @@ def compiled(name: str, knobs: Mapping[str, int], *, use_cache: bool = True) -> 
     cache, key = CacheDirectory(cache_root() / "bpf"), _cache_key(source, flags)
     data = cache.read_own(key)
     bytecode = Bytecode.from_bytes(data) if data is not None else None
-    if bytecode is None:
-        bytecode = _compile(name, source, flags)
-        cache.write(key, bytecode.to_bytes())
+    if bytecode is not None:
+        cache.touch(key)
+        return bytecode
+    bytecode = _compile(name, source, flags)
+    if cache.write(key, bytecode.to_bytes()):
+        cache.keep_newest(_KEPT, "[0-9a-f]{64}")
     return bytecode
 
 

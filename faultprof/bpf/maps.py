@@ -14,6 +14,7 @@ import os
 import resource
 import struct
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Self
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_CREATE, _LOOKUP, _UPDATE, _NEXT_KEY, _LOOKUP_BATCH = 0, 1, 2, 4, 24  # enum bpf_cmd
+_CREATE, _LOOKUP, _UPDATE, _DELETE, _NEXT_KEY, _LOOKUP_BATCH = 0, 1, 2, 3, 4, 24  # enum bpf_cmd
 
 # enum bpf_map_type; the values of these have a part for each possible CPU.
 _PER_CPU = frozenset({5, 6, 10})  # hash, array, LRU hash
@@ -155,6 +156,21 @@ class Map:
             np.frombuffer(values, dtype=np.dtype((np.void, self.spec.record_size))),
         )
 
+    def zero(self, indices: Iterable[int]) -> None:
+        """Set elements of an array to zero; of a per-CPU array on every CPU."""
+        nothing = bytes(self.spec.record_size)
+        for index in indices:
+            self.write(index, nothing)
+
+    def clear(self) -> None:
+        """Empty a hash map; that others take keys out of it meanwhile is no error."""
+        key = ctypes.create_string_buffer(self.spec.key_size)
+        with contextlib.suppress(FileNotFoundError):  # no key is left
+            while True:
+                self._element(_NEXT_KEY, None, key)
+                with contextlib.suppress(FileNotFoundError):
+                    self._element(_DELETE, key, None)
+
     def close(self) -> None:
         """Let go of the map; safe to repeat."""
         if self.fd >= 0:
@@ -206,10 +222,10 @@ class Map:
         self,
         command: int,
         key: ctypes.c_uint32 | ctypes.Array[ctypes.c_char] | None,
-        value: ctypes.Array[ctypes.c_char],
+        value: ctypes.Array[ctypes.c_char] | None,
     ) -> None:
-        where = ctypes.addressof(key) if key is not None else 0
-        bpf(command, _ElementAttr(self.fd, where, ctypes.addressof(value)))
+        where, what = (ctypes.addressof(one) if one is not None else 0 for one in (key, value))
+        bpf(command, _ElementAttr(self.fd, where, what))
 
 
 def _create(spec: MapSpec) -> int:

@@ -21,12 +21,18 @@ from faultprof.bpf.program import Kind, Program
 from faultprof.errors import FaultprofError, unsupported
 
 Method = Literal["kprobe", "fentry"]
+Side = Literal["entry", "exit"]
 
 # Return probes that may be under way at one time. The kernel's own default, twice the number of
 # CPUs, is used up as soon as more tasks than that sleep in a function.
 _MAX_ACTIVE = 4096
 
 _TEMPLATE = "template"
+
+_FENTRY: dict[Side, tuple[str, Kind]] = {
+    "entry": ("kfunc__", "fentry"),
+    "exit": ("kretfunc__", "fexit"),
+}
 
 _ENTRY, _RETURN = 0, 1  # enum bpf_probe_attach_type of libbcc
 
@@ -83,6 +89,22 @@ class ProbeSet:
             self._detach_down_to(before)
             raise
 
+    def attach_side(
+        self, point: ProbePoint, method: Method, side: Side, constants: Mapping[int, int]
+    ) -> None:
+        """Probe a function's entry, or its returns, alone.
+
+        Raises:
+            FaultprofError: it cannot be attached.
+        """
+        if method == "fentry":
+            prefix, kind = _FENTRY[side]
+            self._attach_fentry(prefix, kind, point, constants)
+        elif side == "entry":
+            self._attach_kprobe("enter_", point, constants, _ENTRY)
+        else:
+            self._attach_kprobe("leave_", point, constants, _RETURN)
+
     def attach_together(self, cookies: Mapping[str, int]) -> None:
         """Probe the entries and returns of many functions by kprobes, attached all at once.
 
@@ -100,7 +122,7 @@ class ProbeSet:
         try:
             self._link("enter_many", cookies, returns=False)
             self._link("leave_many", cookies, returns=True)
-        except OSError as error:
+        except (OSError, FaultprofError) as error:
             self._detach_down_to(before)
             raise _not_attached(ProbePoint(", ".join(cookies)), "kprobe") from error
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -168,6 +168,14 @@ class Program:
     def read_hash_records(self, table: str) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
         """Return a quiescent hash map's keys and values, both as raw records."""
         return self._maps[table].read_hash()
+
+    def zero(self, table: str, indices: Iterable[int]) -> None:
+        """Set elements of an array map to zero, on every CPU where it is a per-CPU map."""
+        self._maps[table].zero(indices)
+
+    def clear(self, table: str) -> None:
+        """Empty a hash map, whoever else takes entries out of it meanwhile."""
+        self._maps[table].clear()
 
     def close(self) -> None:
         """Detach everything and free the programs and maps; safe to repeat."""

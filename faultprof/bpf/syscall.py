@@ -21,6 +21,7 @@ from functools import cache
 _SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
 
 _COMMAND_PROG_LOAD = 5
+_COMMAND_PROG_TEST_RUN = 10
 _COMMAND_OBJ_GET_INFO_BY_FD = 15
 _COMMAND_RAW_TRACEPOINT_OPEN = 17
 _COMMAND_LINK_CREATE = 28
@@ -87,6 +88,29 @@ class _RawTracepointAttr(ctypes.Structure):
     )
 
 
+class _TestRunAttr(ctypes.Structure):
+    """``union bpf_attr`` as BPF_PROG_TEST_RUN reads it, up to ``batch_size`` (Linux 5.18)."""
+
+    _fields_ = (
+        ("prog_fd", ctypes.c_uint32),
+        ("retval", ctypes.c_uint32),
+        ("data_size_in", ctypes.c_uint32),
+        ("data_size_out", ctypes.c_uint32),
+        ("data_in", ctypes.c_uint64),
+        ("data_out", ctypes.c_uint64),
+        ("repeat", ctypes.c_uint32),
+        ("duration", ctypes.c_uint32),
+        ("ctx_size_in", ctypes.c_uint32),
+        ("ctx_size_out", ctypes.c_uint32),
+        ("ctx_in", ctypes.c_uint64),
+        ("ctx_out", ctypes.c_uint64),
+        ("flags", ctypes.c_uint32),
+        ("cpu", ctypes.c_uint32),
+        ("batch_size", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
+    )
+
+
 class _KprobeMultiAttr(ctypes.Structure):
     """``union bpf_attr`` as BPF_LINK_CREATE reads it for many kprobes (Linux 5.18)."""
 
@@ -121,6 +145,21 @@ def recursion_misses(program_fd: int) -> int:
     info = _info(program_fd, _RECURSION_MISSES_AT + 8)
     misses: int = struct.unpack_from("=Q", info, _RECURSION_MISSES_AT)[0]
     return misses
+
+
+def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
+    """Run a raw tracepoint's program once, here and now, as if the tracepoint had been hit.
+
+    Raises:
+        OSError: as bpf(2); EINVAL on kernels before 5.10.
+    """
+    values = (ctypes.c_uint64 * len(arguments))(*arguments)
+    attr = _TestRunAttr(
+        prog_fd=program_fd,
+        ctx_size_in=ctypes.sizeof(values),
+        ctx_in=ctypes.addressof(values),
+    )
+    bpf(_COMMAND_PROG_TEST_RUN, attr)
 
 
 def kprobe_multi_misses(link_fd: int) -> int | None:

@@ -9,6 +9,7 @@ What only a trace needs is imported where a trace is made: sampling has half a s
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from faultprof.capture.tracing import Traced, Tracer
     from faultprof.capture.user_files import UserFiles
     from faultprof.kernel.kallsyms import Kallsyms
+    from faultprof.recording.calibration import Calibration
 
 # Beside a tracer the sampler only checks its shares: at this rate it costs next to nothing.
 CROSS_CHECK_HZ = 99
@@ -42,6 +44,7 @@ class Captured:
 
     ``failed``: functions of the plan that could not be attached after all, and why.
     ``kallsyms``: the symbols as they were while the probes were attached; None without a tracer.
+    ``calibration``: what the tracer's probes cost; None when nobody measured it.
     """
 
     sampling: SamplingOptions
@@ -51,6 +54,7 @@ class Captured:
     traced: Traced | None = None
     failed: dict[str, str] = field(default_factory=dict)
     kallsyms: Kallsyms | None = None
+    calibration: Calibration | None = None
 
 
 class Engines:
@@ -61,17 +65,26 @@ class Engines:
         scope: which tasks are recorded.
         owner: whose cache is used for debuginfo; None for the caller's.
         trace: whether functions are traced.
+        calibration: what probes cost here, if that is known.
 
     Raises:
         FaultprofError: this machine cannot record so (exit code 3).
     """
 
     def __init__(
-        self, options: RecordOptions, scope: Scope, owner: tuple[int, int] | None, *, trace: bool
+        self,
+        options: RecordOptions,
+        scope: Scope,
+        owner: tuple[int, int] | None,
+        *,
+        trace: bool,
+        calibration: Calibration | None = None,
     ) -> None:
+        self._calibration = calibration
         self._sampling = _sampling(options, traced=trace)
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
+        self._kallsyms: Kallsyms | None = None
         with ExitStack() as undo:
             if options.user_stacks:
                 from faultprof.capture.user_files import UserFiles
@@ -96,6 +109,18 @@ class Engines:
         ways = " and ".join(sorted({one.method for one in plan.functions if one.method}))
         return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
 
+    def next_run(self, scope: Scope, command: Sequence[str]) -> None:
+        """Record the tasks of ``scope`` from now on, after :meth:`stop`; the probes stay."""
+        if self._tracer is not None:
+            self._tracer.next_run(scope)
+            scope = self._tracer.lend_scope()
+        self._sampler.next_run(scope)
+        if self._user_files is not None:
+            from faultprof.capture.user_files import UserFiles
+
+            self._user_files = UserFiles(scope.pid, command)
+            self._undo.callback(self._user_files.close)
+
     def start(self) -> None:
         """Start all engines; a held command is recorded from its exec(2) on."""
         if self._user_files is not None:
@@ -104,13 +129,21 @@ class Engines:
             self._tracer.start()
         self._sampler.start()
 
-    def stop(self) -> Captured:
-        """Stop all engines, detach them, and return what they have."""
+    def stop(self, *, detach: bool = True) -> Captured:
+        """Stop all engines and return what they have.
+
+        Args:
+            detach: take the probes off; without that, :meth:`next_run` may follow.
+        """
         samples = self._sampler.stop()
-        self._sampler.close()
         captured = Captured(self._sampling, samples, self._user_files)
         if self._tracer is not None:
-            captured = _with_trace(captured, self._tracer)
+            # Samples have probes and trampolines among their callers; those go with the engines.
+            self._kallsyms = self._kallsyms or _read_kallsyms()
+        if detach:
+            self._sampler.close()
+        if self._tracer is not None:
+            captured = self._with_trace(captured, self._tracer, detach=detach)
         if self._user_files is not None:
             self._user_files.stop()
         return captured
@@ -119,18 +152,25 @@ class Engines:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
+    def _with_trace(self, captured: Captured, tracer: Tracer, *, detach: bool) -> Captured:
+        """Stop a tracer and add what it has."""
+        traced = tracer.stop(detach=detach)
+        if detach:
+            tracer.close()
+        return replace(
+            captured,
+            plan=tracer.plan,
+            traced=traced,
+            failed=tracer.failed,
+            kallsyms=self._kallsyms,
+            calibration=self._calibration,
+        )
 
-def _with_trace(captured: Captured, tracer: Tracer) -> Captured:
-    """Detach a tracer and add what it has."""
+
+def _read_kallsyms() -> Kallsyms:
     from faultprof.kernel.kallsyms import Kallsyms
 
-    # Samples have the probes' trampolines among their callers; those go with the probes.
-    kallsyms = Kallsyms.read()
-    traced = tracer.stop()
-    tracer.close()
-    return replace(
-        captured, plan=tracer.plan, traced=traced, failed=tracer.failed, kallsyms=kallsyms
-    )
+    return Kallsyms.read()
 
 
 def _sampling(options: RecordOptions, *, traced: bool) -> SamplingOptions:

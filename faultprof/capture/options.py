@@ -19,7 +19,8 @@ class RecordOptions:
     Exactly one of ``command``, ``pid`` and ``everything`` gives the scope, but ``everything``
     may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz
     (None: what suits the mode). ``presets`` and ``functions`` name what is traced (none: the usual
-    faults), ``mode`` auto leaves whether to ``capture.choice``.
+    faults), ``mode`` auto leaves whether to ``capture.choice``. ``metrics`` are the numbers that
+    are looked for in the output, as ``NAME=REGEX``.
     """
 
     default_frequency: ClassVar[int] = 999
@@ -40,8 +41,10 @@ class RecordOptions:
     functions: tuple[str, ...] = ()
     attach: Attach = "auto"
     off_cpu: bool = True
+    calibrate: bool = True
     as_root: bool = False
     strict: bool = False
+    metrics: tuple[str, ...] = ()
 
     @property
     def wants_trace(self) -> bool:
@@ -64,4 +67,5 @@ class RecordOptions:
             "attach": self.attach,
             "off_cpu": self.off_cpu,
             "as_root": self.as_root,
+            "metrics": list(self.metrics),
         }

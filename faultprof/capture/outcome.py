@@ -1,46 +1,64 @@
-"""From what a run left behind to a recording: name, judge, describe, write.
+"""From what runs left behind to a recording: name, judge, describe, write.
 
 Knows: what belongs into a recording's metadata and where each part of it comes from.
 Leaves to others: measuring (session), each step's own work.
+
+Each run is named as soon as it is over: what is kept of it then is small.
 """
 
 from __future__ import annotations
 
 import platform
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultprof.capture.command import Exit
 from faultprof.capture.identity import Identity
+from faultprof.capture.labels import Labelled
 from faultprof.capture.machine import cpu_info, kernel_info
 from faultprof.capture.options import RecordOptions
-from faultprof.capture.paths import NamedPaths, name_paths
-from faultprof.capture.quality import judge_labels, judge_samples
-from faultprof.capture.trace_quality import judge_trace
+from faultprof.capture.paths import name_paths
+from faultprof.capture.quality import SampledRun, judge_labels, judge_samples
+from faultprof.capture.trace_quality import added_up, judge_trace
 from faultprof.capture.user_symbols import UserSymbols
 from faultprof.capture.wait import End
 from faultprof.kernel.symbols import Symbolizer
 from faultprof.recording.frames import Frame
 from faultprof.recording.ledger import Ledger
 from faultprof.recording.metadata import Metadata, RunInfo
-from faultprof.recording.traced import TracedPath
+from faultprof.recording.paths import PathCount
+from faultprof.recording.traced import TracedPath, nodes_from_traced
 from faultprof.recording.writer import write_recording
 
 if TYPE_CHECKING:
     from faultprof.capture.engines import Captured
     from faultprof.capture.trace_plan import TracePlan
+    from faultprof.capture.tracing import Traced
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run left in our hands when recording stopped; ``wall_s`` in seconds."""
+    """What one run left in our hands when recording stopped.
+
+    Attributes:
+        captured: what the engines have.
+        wall_s: seconds.
+        end: why the recording of the run ended.
+        exit: how the command ended; None when there was none, or it still runs.
+        metrics: numbers that were found in its output, by name.
+        remarks: what was looked for there and could not be found.
+    """
 
     captured: Captured
     wall_s: float
     end: End
     exit: Exit | None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     @property
     def on_cpu_s(self) -> float | None:
@@ -56,51 +74,158 @@ class Run:
         return max(clock, self.exit.cpu_s)
 
 
-def write_outcome(options: RecordOptions, identity: Identity | None, run: Run) -> Ledger:
-    """Write the recording of ``run`` and return its ledger.
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept of a run until the recording is written."""
 
-    Raises:
-        FaultprofError: symbols cannot be read, or the file cannot be written.
+    info: RunInfo
+    sampled: SampledRun
+    paths: list[PathCount]
+    traced: Traced | None
+    traced_paths: list[TracedPath]
+    remarks: tuple[str, ...]
+
+
+class Outcome:
+    """Becomes one recording: runs are added as they end, then it is written.
+
+    Args:
+        options: of the recording.
+        identity: whom it will belong to; None for ourselves.
     """
-    owner = identity.owner if identity is not None else None
-    ledger = Ledger()
-    judge_samples(ledger, run.captured.samples, run.captured.sampling, run.on_cpu_s)
-    named = _name(run, ledger, owner)
-    traces = [_traced_paths(options, run.captured, ledger)] if run.captured.traced else []
-    write_recording(
-        options.output,
-        _describe(options, run, ledger),
-        [named.paths],
-        traces=traces,
-        owner=owner,
-        keep_old=options.keep_old,
-    )
-    return ledger
+
+    def __init__(self, options: RecordOptions, identity: Identity | None) -> None:
+        self.ledger = Ledger()
+        self._options = options
+        self._owner = identity.owner if identity is not None else None
+        self._runs: list[_Kept] = []
+        self._last: Captured | None = None
+        self._kernel: Symbolizer | None = None
+        self._labelled = Counter[Labelled]()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def calls(self) -> int | None:
+        """Traced calls of all runs; None without a trace."""
+        if all(run.traced is None for run in self._runs):
+            return None
+        return sum(path.calls for run in self._runs for path in run.traced_paths)
+
+    def add(self, run: Run) -> None:
+        """Name what a run left behind.
+
+        Raises:
+            FaultprofError: symbols cannot be read.
+        """
+        captured = run.captured
+        sampled = SampledRun.of(captured.samples, run.on_cpu_s)
+        paths = self._named(captured)
+        traced_paths = _traced_paths(self._options, captured) if captured.traced else []
+        # Its nodes are in traced_paths now.
+        traced = replace(captured.traced, nodes={}) if captured.traced else None
+        info = _run_info(len(self._runs), run)
+        self._last = captured
+        self._runs.append(_Kept(info, sampled, paths, traced, traced_paths, run.remarks))
+
+    def drop_after(self, count: int) -> None:
+        """Keep the first ``count`` runs only."""
+        del self._runs[count:]
+
+    def write(self, options: Mapping[str, Any]) -> Ledger:
+        """Write the recording of all runs and return its ledger.
+
+        Args:
+            options: what its metadata are to say besides the options of the recording.
+
+        Raises:
+            FaultprofError: the file cannot be written.
+        """
+        assert self._last is not None, "a recording has a run"
+        traces = self._judge(self._last)
+        write_recording(
+            self._options.output,
+            self._describe(self._last, options),
+            [run.paths for run in self._runs],
+            traces=traces,
+            owner=self._owner,
+            keep_old=self._options.keep_old,
+        )
+        return self.ledger
+
+    def _named(self, captured: Captured) -> list[PathCount]:
+        """Name the stacks; what cannot be named is entered in the ledger."""
+        if self._kernel is None:
+            self._kernel = Symbolizer(owner=self._owner, kallsyms=captured.kallsyms)
+        with ExitStack() as undo:
+            user = None
+            if captured.user_files is not None:
+                user = undo.enter_context(closing(UserSymbols(captured.user_files)))
+            infer = captured.sampling.fault_labels
+            named = name_paths(captured.samples, self._kernel, user, infer=infer)
+            self._labelled.update(named.labelled)
+            if user is not None:
+                user.enter(self.ledger)
+        return named.paths
+
+    def _judge(self, last: Captured) -> list[list[TracedPath]]:
+        """Enter what all runs lost, and return the traces of each."""
+        judge_samples(self.ledger, [run.sampled for run in self._runs], last.sampling)
+        if last.sampling.fault_labels:
+            judge_labels(self.ledger, self._labelled)
+        if self._kernel is not None:
+            self._kernel.enter(self.ledger)
+        traced = [run.traced for run in self._runs if run.traced is not None]
+        traces = []
+        if traced and last.plan is not None:
+            judge_trace(self.ledger, added_up(traced), last.plan, last.failed)
+            traces = [self._consistent(run) for run in self._runs]
+        for run in self._runs:
+            where = f"run {run.info.index}: " if len(self._runs) > 1 else ""
+            for remark in run.remarks:
+                self.ledger.info(where + remark)
+        return traces
+
+    def _consistent(self, run: _Kept) -> list[TracedPath]:
+        """Return the trace of a run, or nothing where it contradicts itself.
+
+        Between two runs the probes stay. What outlives its run, and takes a fault in just the
+        microseconds in which that run's figures are read, may leave some half written.
+        """
+        if len(self._runs) > 1:
+            try:
+                nodes_from_traced(run.traced_paths)
+            except ValueError as error:
+                self.ledger.degrade(
+                    f"the trace of run {run.info.index} is left out: {error}; something that the "
+                    f"command left behind was tracing on"
+                )
+                return []
+        return run.traced_paths
+
+    def _describe(self, last: Captured, more: Mapping[str, Any]) -> Metadata:
+        return Metadata(
+            command=self._options.command,
+            kernel=kernel_info(),
+            mode="trace" if last.traced else "sample",
+            clock=last.sampling.clock,
+            frequency=last.sampling.frequency,
+            runs=tuple(run.info for run in self._runs),
+            ledger=self.ledger,
+            host=platform.node(),
+            cpu=cpu_info(),
+            functions=functions_json(last.plan),
+            options={**self._options.to_json(), **more},
+            calibration=last.calibration.to_json() if last.calibration is not None else None,
+        )
 
 
-def _name(run: Run, ledger: Ledger, owner: tuple[int, int] | None) -> NamedPaths:
-    """Name the stacks; what cannot be named is entered in the ledger."""
-    captured = run.captured
-    kernel = Symbolizer(owner=owner, kallsyms=captured.kallsyms)
-    with ExitStack() as undo:
-        user = None
-        if captured.user_files is not None:
-            user = undo.enter_context(closing(UserSymbols(captured.user_files)))
-        named = name_paths(captured.samples, kernel, user, infer=captured.sampling.fault_labels)
-        if captured.sampling.fault_labels:
-            judge_labels(ledger, named.labelled)
-        kernel.enter(ledger)
-        if user is not None:
-            user.enter(ledger)
-    return named
-
-
-def _traced_paths(options: RecordOptions, captured: Captured, ledger: Ledger) -> list[TracedPath]:
-    """Give the traced paths their functions' names; what was missed is entered in the ledger."""
+def _traced_paths(options: RecordOptions, captured: Captured) -> list[TracedPath]:
+    """Give the traced paths their functions' names."""
     traced, plan = captured.traced, captured.plan
     assert traced is not None
     assert plan is not None
-    judge_trace(ledger, traced, plan, captured.failed)
     frames = [
         Frame(function.name, function.resolved.module, function.resolved.resolution)
         for function in plan.functions
@@ -117,7 +242,7 @@ def _traced_paths(options: RecordOptions, captured: Captured, ledger: Ledger) ->
     ]
 
 
-def _functions(plan: TracePlan | None) -> dict[str, Any]:
+def functions_json(plan: TracePlan | None) -> dict[str, Any]:
     """Return what each function of the plan is on this kernel, and how it was probed."""
     if plan is None:
         return {}
@@ -129,30 +254,18 @@ def _functions(plan: TracePlan | None) -> dict[str, Any]:
     return found | refused
 
 
-def _describe(options: RecordOptions, run: Run, ledger: Ledger) -> Metadata:
-    return Metadata(
-        command=options.command,
-        kernel=kernel_info(),
-        mode="trace" if run.captured.traced else "sample",
-        clock=run.captured.sampling.clock,
-        frequency=run.captured.sampling.frequency,
-        runs=(_run_info(run),),
-        ledger=ledger,
-        host=platform.node(),
-        cpu=cpu_info(),
-        functions=_functions(run.captured.plan),
-        options=options.to_json(),
-    )
-
-
-def _run_info(run: Run) -> RunInfo:
+def _run_info(index: int, run: Run) -> RunInfo:
     end = run.exit
+    faults: dict[str, float] = {}
+    if end is not None:
+        faults = {"minor_faults": end.minor_faults, "major_faults": end.major_faults}
     return RunInfo(
-        index=0,
+        index=index,
         exit_status=end.status if end is not None else None,
         wall_s=run.wall_s,
         user_s=end.user_s if end is not None else 0.0,
         sys_s=end.system_s if end is not None else 0.0,
         samples=int(run.captured.samples.counts.sum()),
         on_cpu_s=run.on_cpu_s or 0.0,
+        metrics={**faults, **run.metrics},
     )

@@ -130,7 +130,7 @@ class Sampler:
                 self._attach_labels()
             scope.attach(self._program)
             self._clock = TaskCounter(scope, SW_TASK_CLOCK)
-            undo.callback(self._clock.close)
+            undo.callback(lambda: self._clock.close())  # the last run's
             self._timers: list[PerfEvent] = []
             undo.callback(self._close_timers)
             for cpu in online_cpus():
@@ -153,6 +153,15 @@ class Sampler:
         stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
         stats["lost_tasks"] = self._scope.stop(self._program)
         return Samples(keys.view(key_dtype(self._options.user_stacks)), counts, stats, on_cpu_s)
+
+    def next_run(self, scope: Scope) -> None:
+        """Forget what was counted, after :meth:`stop`, and sample other tasks from now on."""
+        self._scope = scope
+        scope.move_to(self._program)
+        self._clock.close()
+        self._clock = TaskCounter(scope, SW_TASK_CLOCK)
+        self._program.clear("counts")
+        self._program.zero("stats", range(len(_STATS)))
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""

@@ -78,6 +78,17 @@ class Scope:
             if tracepoint != "sched_process_exec" or self.held:
                 program.attach_raw_tracepoint(tracepoint, function)
 
+    def move_to(self, program: Program) -> None:
+        """Make ``program``, which followed another process and has been stopped, follow ours.
+
+        What that process has left behind is no longer in scope.
+        """
+        if self.lender is not None:
+            return
+        if self.pid is not None:
+            program.clear("scope_tasks")
+        self._set(program, started=False)
+
     def start(self, program: Program) -> None:
         """Let ``program`` work; where the process is held, its exec(2) does that."""
         if not self.held and self.lender is None:

@@ -1,10 +1,13 @@
-"""Fills the ledger of a traced run: what the probes missed, and how that shows in the numbers.
+"""Fills the ledger of traced runs: what the probes missed, and how that shows in the numbers.
 
 Knows: which of the tracer's counters is a loss and what it means for the tree.
 Leaves to others: counting (tracing), printing (render).
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
 
 from faultprof.capture.trace_plan import TracePlan
 from faultprof.capture.tracing import MAX_NODES, Traced
@@ -19,8 +22,27 @@ _LOSSES = {
     "too_deep": "{count} calls below 32 traced functions were left out",
     "tasks_full": "{count} calls of tasks beyond the first 8,192 were left out",
     "nodes_full": f"{{count}} calls on paths beyond the first {MAX_NODES:,} were left out",
+    "callees_full": "{count} calls are missing where calls for one call of the caller are counted: "
+    "it had called 8 other functions before",
     "lost_tasks": "{count} tasks were not followed, the map of tasks was full",
 }
+
+
+def added_up(runs: Sequence[Traced]) -> Traced:
+    """Return the counters of all runs together, without their nodes."""
+    stats, misses = Counter[str](), Counter[str]()
+    for run in runs:
+        stats.update(run.stats)
+        misses.update(run.misses)
+    faults = [run.page_faults for run in runs if run.page_faults is not None]
+    return Traced(
+        nodes={},
+        stats=dict(stats),
+        open_frames=sum(run.open_frames for run in runs),
+        misses=dict(misses),
+        kprobe_misses=sum(run.kprobe_misses for run in runs),
+        page_faults=sum(faults) if faults else None,
+    )
 
 
 def judge_trace(ledger: Ledger, traced: Traced, plan: TracePlan, failed: dict[str, str]) -> None:
@@ -28,12 +50,14 @@ def judge_trace(ledger: Ledger, traced: Traced, plan: TracePlan, failed: dict[st
 
     Args:
         ledger: where to.
-        traced: what the tracer counted.
+        traced: what the tracer counted, in all runs.
         plan: what was to be traced.
         failed: functions that could not be attached after all, and why.
     """
     for name, count in traced.stats.items():
         ledger.count(name, count)
+    locked = traced.stats["faults"] - traced.stats["faults_under_vma_lock"]
+    ledger.count("faults_under_mmap_lock", locked)
     ledger.count("unfinished_calls", traced.open_frames)
     for name, sentence in _LOSSES.items():
         if traced.stats[name]:

@@ -1,16 +1,17 @@
 """The tracing engine: attaches the plan's probes and reads the call tree back.
 
 Knows: the maps of probes/trace.bpf.c and what its counters mean.
-Leaves to others: which functions and how (trace_plan), what the numbers mean (analysis).
+Leaves to others: which functions and how (trace_plan), adding up (trace_totals), what the numbers
+mean (analysis).
 """
 
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
@@ -18,13 +19,19 @@ from faultprof.bpf.probing import try_kprobe_multi
 from faultprof.bpf.program import Program
 from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
+from faultprof.capture.trace_totals import (
+    NodeTotals,
+    added_up,
+    by_path,
+    close_open_frames,
+    totals_of,
+)
 from faultprof.errors import FaultprofError, unsupported
 from faultprof.kernel.conditions import Types
 
 MAX_NODES = 1024
 _MAX_TASKS = 8192
 _MAX_DEPTH = 32
-HISTOGRAM_BUCKETS = 144
 
 # Placeholders of the templates.
 _NUMBER, _WHAT = 0x0FA70001, 0x0FA70002
@@ -44,12 +51,15 @@ _STATS = (
     "faults",
     "faults_retried",
     "faults_under_vma_lock",
+    "callees_full",
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
-_FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, max, off-CPU
-_TASK_HEAD = struct.Struct("=QQQQII")
-_FRAME = struct.Struct("=QQQQIHBB")
+TASK_HEAD = struct.Struct("=QQQQII")
+FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
+
+# The longest that a program which has begun may take to end, with all that interrupts it.
+_SETTLE_SECONDS = 0.01
 
 # Fields whose offsets the program needs whatever is traced.
 _OFFSETS = (
@@ -68,19 +78,6 @@ _FLAGS = {
 }
 
 
-class NodeTotals(NamedTuple):
-    """What the kernel added up for one node; times in nanoseconds."""
-
-    calls: int
-    unfinished: int
-    inclusive_ns: int
-    self_ns: int
-    min_ns: int
-    max_ns: int
-    offcpu_ns: int | None
-    histogram: tuple[int, ...]
-
-
 @dataclass(slots=True)
 class Traced:
     """What one run left in the kernel.
@@ -89,8 +86,8 @@ class Traced:
         nodes: totals by path; a path is the numbers of its functions, root first.
         stats: the program's counters, by the names in ``_STATS``.
         open_frames: calls that had not returned when the recording ended.
-        misses: hits that the kernel skipped, by function.
-        kprobe_misses: hits of any kprobe that it skipped, as far as it tells.
+        misses: hits that the kernel skipped during the run, by function.
+        kprobe_misses: hits of any kprobe that it skipped then, as far as it tells.
         page_faults: what the kernel counted by itself (PERF_COUNT_SW_PAGE_FAULTS); None when
             every task was recorded.
     """
@@ -126,6 +123,8 @@ class Tracer:
         self.types = types
         self.off_cpu = off_cpu
         self.failed: dict[str, str] = {}
+        self._misses_before: dict[str, int] = {}
+        self._kprobe_misses_before = 0
         kprobed = [one for one in plan.functions if one.method == "kprobe" and one.at_symbols]
         self._together = kprobed if kprobed and try_kprobe_multi().works else []
         with ExitStack() as undo:
@@ -137,7 +136,7 @@ class Tracer:
             self._probes = ProbeSet(self._program, types.function_id)
             undo.callback(self._probes.close)
             self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
-            undo.callback(self._faults.close)
+            undo.callback(lambda: self._faults.close())  # the last run's
             self._attach_all()
             self._undo = undo.pop_all()
 
@@ -145,24 +144,48 @@ class Tracer:
         """Let the probes count; a held command is traced from its exec(2) on."""
         self.scope.start(self._program)
 
-    def stop(self) -> Traced:
-        """Detach the probes and return what they counted."""
+    def stop(self, *, detach: bool = True) -> Traced:
+        """Return what the probes counted.
+
+        Args:
+            detach: take the probes off; without that, another run may follow. What its command
+                has left behind is then not looked at any more.
+        """
         lost_tasks = self.scope.stop(self._program)
         faults, misses, kprobe_misses = self._faults.read(), self.misses(), self.kprobe_misses()
-        self._probes.close()
+        if detach:
+            self._probes.close()
+        inside = list(self._read_open_frames())
+        if not detach:
+            self._program.clear("tasks")
+            time.sleep(_SETTLE_SECONDS)
         stats = self.counters()
         nodes = self._read_nodes()
         totals = {node: self._read_totals(node) for node in nodes}
-        open_frames = _close_open_frames(totals, self._read_open_frames())
+        open_frames = close_open_frames(totals, inside)
         stats["lost_tasks"] = lost_tasks
         return Traced(
-            _by_path(nodes, totals),
+            by_path(nodes, totals),
             stats,
             open_frames,
-            misses,
-            kprobe_misses,
+            _grown(misses, self._misses_before),
+            kprobe_misses - self._kprobe_misses_before,
             faults.value if faults else None,
         )
+
+    def next_run(self, scope: Scope) -> None:
+        """Forget what was counted, after :meth:`stop`, and trace other tasks from now on.
+
+        The tree's nodes stay, so that the same paths need no new ones.
+        """
+        self.scope = scope
+        scope.move_to(self._program)
+        self._faults.close()
+        self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
+        self._program.zero("totals", self._read_nodes())
+        self._program.zero("stats", range(len(_STATS)))
+        self._misses_before = self.misses()
+        self._kprobe_misses_before = self.kprobe_misses()
 
     def lend_scope(self) -> Scope:
         """Return the scope for an engine beside this one, so that tasks are followed once."""
@@ -184,13 +207,15 @@ class Tracer:
         """Return how often each function has been called so far, over all paths."""
         calls: dict[str, int] = dict.fromkeys((one.name for one in self.plan.functions), 0)
         for path, totals in self.totals().items():
-            calls[self.plan.functions[path[-1]].name] += totals.calls
+            calls[path[-1]] += totals.calls
         return calls
 
-    def totals(self) -> dict[tuple[int, ...], NodeTotals]:
-        """Return what has been added up so far, by path: numbers of functions, root first."""
+    def totals(self) -> dict[tuple[str, ...], NodeTotals]:
+        """Return what has been counted so far, by the names of a path's functions, root first."""
         nodes = self._read_nodes()
-        return _by_path(nodes, {node: self._read_totals(node) for node in nodes})
+        found = by_path(nodes, {node: self._read_totals(node) for node in nodes})
+        names = [one.name for one in self.plan.functions]
+        return {tuple(names[number] for number in path): one for path, one in found.items()}
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
@@ -207,6 +232,7 @@ class Tracer:
             "KPROBE_MANY": int(bool(self._together)),
             "HITS": int(any(one.method is None for one in alone)),
             "OFFCPU": int(self.off_cpu),
+            "MULTIPLICITY": 1,
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,
         }
@@ -264,20 +290,26 @@ class Tracer:
 
     def _read_totals(self, node: int) -> NodeTotals:
         per_cpu = self._program.read_per_cpu("totals", node)
-        return _added_up([_totals(cpu) for cpu in per_cpu if cpu[0] or cpu[1]])
+        return added_up([totals_of(cpu) for cpu in per_cpu if any(cpu)])
 
     def _read_open_frames(self) -> Iterator[list[tuple[int, int]]]:
         """Yield of each task that is inside traced functions (node, children's ns), root first."""
         _, states = self._program.read_hash_records("tasks")
         for state in states:
             record = state.tobytes()
-            depth = min(_TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
+            depth = min(TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
             frames = [
-                _FRAME.unpack_from(record, _TASK_HEAD.size + level * _FRAME.size)
+                FRAME.unpack_from(record, TASK_HEAD.size + level * FRAME.size)
                 for level in range(depth)
             ]
             if frames:
                 yield [(frame[4], frame[2]) for frame in frames]
+
+
+def _grown(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    """Return by how much counters have grown, those that have."""
+    grown = {name: count - before.get(name, 0) for name, count in counts.items()}
+    return {name: count for name, count in grown.items() if count}
 
 
 def _kernel_knobs(types: Types) -> dict[str, int]:
@@ -293,59 +325,3 @@ def _kernel_knobs(types: Types) -> dict[str, int]:
     for knob, (enum, name) in _FLAGS.items():
         knobs[knob] = types.enumerator(enum, name) or 0
     return knobs
-
-
-def _totals(figures: tuple[int, ...]) -> NodeTotals:
-    calls, unfinished, below, inclusive, own, least, most, off_cpu = figures[:_FIGURES]
-    histogram = figures[_FIGURES:]
-    return NodeTotals(calls, unfinished, inclusive + below, own, least, most, off_cpu, histogram)
-
-
-def _added_up(parts: list[NodeTotals]) -> NodeTotals:
-    """Add up the totals of several CPUs, or of several nodes of one path."""
-    called = [part for part in parts if part.calls]
-    return NodeTotals(
-        calls=sum(part.calls for part in parts),
-        unfinished=sum(part.unfinished for part in parts),
-        inclusive_ns=sum(part.inclusive_ns for part in parts),
-        self_ns=sum(part.self_ns for part in parts),
-        min_ns=min((part.min_ns for part in called), default=0),
-        max_ns=max((part.max_ns for part in called), default=0),
-        offcpu_ns=sum(part.offcpu_ns or 0 for part in parts),
-        histogram=tuple(map(sum, zip(*(part.histogram for part in parts), strict=True)))
-        or (0,) * HISTOGRAM_BUCKETS,
-    )
-
-
-def _close_open_frames(
-    totals: dict[int, NodeTotals], tasks: Iterator[list[tuple[int, int]]]
-) -> int:
-    """Count calls that have not returned like those that never will: with their children's time.
-
-    As drop_top() of the program does it, so that inclusive = self + children holds here too.
-    """
-    count = 0
-    for frames in tasks:
-        from_below = 0
-        for node, children_ns in reversed(frames):
-            from_below += children_ns
-            count += 1
-            if node in totals:
-                before = totals[node]
-                totals[node] = before._replace(
-                    unfinished=before.unfinished + 1,
-                    inclusive_ns=before.inclusive_ns + from_below,
-                )
-    return count
-
-
-def _by_path(
-    nodes: dict[int, tuple[int, int]], totals: dict[int, NodeTotals]
-) -> dict[tuple[int, ...], NodeTotals]:
-    """Add up the nodes of one path: two CPUs may have made one each."""
-    parts: dict[tuple[int, ...], list[NodeTotals]] = {}
-    paths: dict[int, tuple[int, ...]] = {0: ()}
-    for number, (parent, function) in nodes.items():
-        paths[number] = (*paths[parent], function)  # a parent is older than its children
-        parts.setdefault(paths[number], []).append(totals[number])
-    return {path: _added_up(found) for path, found in parts.items()}

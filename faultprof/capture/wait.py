@@ -63,13 +63,24 @@ class Signals:
 
     def raise_pending(self) -> None:
         """End here, with the status of a signal that came while nothing was recorded yet."""
+        if number := self.ending():
+            raise SystemExit(128 + number)
+
+    def ending(self) -> int | None:
+        """Return a signal that came meanwhile and ends a recording; None if there was none."""
         while (info := self.next(0)) is not None:
             if info.si_signo in ENDING:
-                raise SystemExit(128 + info.si_signo)
+                return int(info.si_signo)
+        return None
 
     def next(self, timeout: float) -> signal.struct_siginfo | None:
         """Return the next watched signal within ``timeout`` seconds, or None."""
         return signal.sigtimedwait(_WATCHED, max(timeout, 0))
+
+
+def ending_is_pending() -> bool:
+    """Whether a signal has come that ends a recording; it is left for :class:`Signals`."""
+    return bool(signal.sigpending() & ENDING)
 
 
 class Target:

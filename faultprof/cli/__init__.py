@@ -77,13 +77,19 @@ def mount_all() -> typer.Typer:
     if app.registered_commands:
         return app
     from faultprof.cli import (
+        ab,
+        calibrate,
         compare,
         completion,
+        diff,
         doctor,
         export,
         flame,
         functions,
         html,
+        import_text,
+        inlines,
+        perturb,
         plot,
         record,
         report,
@@ -96,9 +102,15 @@ def mount_all() -> typer.Typer:
     mount(app, html.html)
     mount(app, plot.plot)
     mount(app, export.export)
+    mount(app, ab.ab)
     mount(app, compare.compare)
+    mount(app, diff.diff)
+    mount(app, import_text.import_text, "import")
+    mount(app, calibrate.calibrate)
+    mount(app, perturb.perturb, context_settings={"allow_interspersed_args": False})
     mount(app, doctor.doctor)
     mount(app, functions.functions)
+    mount(app, inlines.inlines)
     mount(app, completion.completion)
     app.add_typer(workload.app, name="workload")
     return app

@@ -2,49 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from faultprof.cli import notices
+from faultprof.cli import record_options as common
 from faultprof.errors import FaultprofError
 
 DEFAULT_OUTPUT = Path("faultprof.fprof")
-
-
-class Clock(StrEnum):
-    """What drives the sampler."""
-
-    AUTO = "auto"
-    CYCLES = "cycles"
-    CPU_CLOCK = "cpu-clock"
-
-
-class Switch(StrEnum):
-    """A feature that can decide for itself."""
-
-    AUTO = "auto"
-    ON = "on"
-    OFF = "off"
-
-
-class Mode(StrEnum):
-    """How to measure."""
-
-    AUTO = "auto"
-    SAMPLE = "sample"
-    TRACE = "trace"
-
-
-class Attach(StrEnum):
-    """How probes are attached."""
-
-    AUTO = "auto"
-    KPROBE = "kprobe"
-    FENTRY = "fentry"
 
 
 def record(
@@ -62,45 +28,17 @@ def record(
     duration: Annotated[
         float | None, typer.Option(help="Stop recording after this many seconds.")
     ] = None,
-    frequency: Annotated[
-        int | None,
-        typer.Option(
-            "-F",
-            "--frequency",
-            help="Samples a second and CPU.  [default: 999; 99 beside a trace]",
-        ),
-    ] = None,
-    clock: Annotated[
-        Clock, typer.Option(help="What drives the sampler; auto: cycles where there is a PMU.")
-    ] = Clock.AUTO,
-    mode: Annotated[
-        Mode,
-        typer.Option(
-            help="sample: stacks on a timer; trace: exact calls and times by probes, and samples "
-            "beside them; auto: trace where this machine can."
-        ),
-    ] = Mode.AUTO,
-    preset: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="What to trace (repeatable); see 'faultprof functions'.  "
-            "[default: read, anon, cow]",
-        ),
-    ] = None,
-    function: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f", "--function", metavar="FN", help="Trace this function or glob too (repeatable)."
-        ),
-    ] = None,
-    attach: Annotated[
-        Attach, typer.Option(help="How to trace; auto: fentry where it goes, else kprobe.")
-    ] = Attach.AUTO,
-    off_cpu: Annotated[
-        bool,
-        typer.Option(help="While tracing, tell time not running (sched_switch) from time running."),
-    ] = True,
+    repeat: Annotated[
+        int, typer.Option(metavar="N", help="Run the command so often; the runs are kept apart.")
+    ] = 1,
+    frequency: common.FrequencyOption = None,
+    clock: common.ClockOption = common.Clock.AUTO,
+    mode: common.ModeOption = common.Mode.AUTO,
+    preset: common.PresetOption = None,
+    function: common.FunctionOption = None,
+    attach: common.AttachOption = common.Attach.AUTO,
+    off_cpu: common.OffCpuOption = True,
+    calibrate: common.CalibrateOption = True,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -109,26 +47,14 @@ def record(
             help="The recording. Default: faultprof.fprof; a former one is kept as .old.",
         ),
     ] = None,
-    fault_labels: Annotated[
-        Switch,
-        typer.Option(
-            help="Tell read from write faults where do_read_fault is inlined; "
-            "auto: unless matching debuginfo does it better."
-        ),
-    ] = Switch.AUTO,
-    user_stacks: Annotated[
-        bool, typer.Option("--user-stacks", help="Also record user stacks (frame pointers).")
-    ] = False,
-    max_stacks: Annotated[
-        int, typer.Option(help="Distinct stacks that the kernel side can hold.")
-    ] = 16384,
-    as_root: Annotated[
-        bool, typer.Option("--as-root", help="Under sudo, run the command as root all the same.")
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 5 if the recording is degraded.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
+    metric: common.MetricOption = None,
+    fault_labels: common.FaultLabelsOption = common.Switch.AUTO,
+    user_stacks: common.UserStacksOption = False,
+    max_stacks: common.MaxStacksOption = 16384,
+    as_root: common.AsRootOption = False,
+    strict: common.StrictOption = False,
+    check_overhead: common.CheckOverheadOption = False,
+    quiet: common.QuietOption = False,
 ) -> None:
     """Run a command (or watch a process) and record where its page faults spend their time.
 
@@ -144,8 +70,13 @@ def record(
       faultprof record -a --duration 5
 
       faultprof record --preset read -- usemem --readonly -f /dev/shm/file 1g
+
+      faultprof record --repeat 10 --metric 'us=took ([0-9.]+) us' -- ./benchmark
+
+      faultprof record --check-overhead --repeat 10 -- usemem -t 4 1g
     """
     from faultprof.capture.options import RecordOptions
+    from faultprof.capture.schedule import repeated
     from faultprof.capture.session import Session
 
     options = RecordOptions(
@@ -165,12 +96,23 @@ def record(
         functions=tuple(function or ()),
         attach=attach.value,
         off_cpu=off_cpu,
+        calibrate=calibrate,
         as_root=as_root,
         strict=strict,
+        metrics=tuple(metric or ()),
     )
     _check_scope(options.command, pid, everything, duration)
-    say = _silent if quiet or notices.quiet else _to_stderr
-    raise typer.Exit(Session(options, say).run())
+    if check_overhead:
+        from faultprof.cli.overhead import print_overhead
+
+        print_overhead(options, repeat, common.speaker(quiet))
+        return
+    _check_repeat(options.command, repeat, everything, duration)
+    if metric and not options.command:
+        raise FaultprofError("--metric reads the output of a command", "give a command")
+    reader = common.metrics_reader([options.command], options.metrics)
+    session = Session(repeated(options, repeat), common.speaker(quiet), reader)
+    raise typer.Exit(session.run())
 
 
 def _check_scope(
@@ -188,9 +130,17 @@ def _check_scope(
         raise FaultprofError(f"a duration of {duration:g} s records nothing", "give more than 0")
 
 
-def _to_stderr(line: str) -> None:
-    print(f"faultprof: {line}", file=sys.stderr)
+def _check_repeat(
+    command: tuple[str, ...], repeat: int, everything: bool, duration: float | None
+) -> None:
+    from faultprof.capture.schedule import MOST_RUNS
 
-
-def _silent(_line: str) -> None:
-    pass
+    if not 1 <= repeat <= MOST_RUNS:
+        raise FaultprofError(f"{repeat} runs cannot be made", f"give --repeat 1 to {MOST_RUNS}")
+    if repeat > 1 and not command:
+        raise FaultprofError("there is no command to repeat", "give one, or leave out --repeat")
+    if repeat > 1 and (everything or duration is not None):
+        # Of these a run would not end with its command, and reach into the next one.
+        raise FaultprofError(
+            "--repeat goes with neither -a nor --duration", "leave out the one or the other"
+        )

@@ -70,6 +70,10 @@ def report(
             "--per-fault", help="Divide traced calls and times by the calls of handle_mm_fault."
         ),
     ] = False,
+    run: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=0, help="Show one run, from 0.  [default: all together]"),
+    ] = None,
     root: Annotated[
         str | None, typer.Option(metavar="FN", help="Show the tree below this function.")
     ] = None,
@@ -126,8 +130,9 @@ def report(
     _check_together(view, source, of_trace, given)
     if min_percent is None:
         min_percent = _MIN_PERCENT if view in ("tree", "flat") else 0.0
-    _check_numbers(min_percent, max_depth)
+    check_numbers(min_percent, max_depth)
     selection = Selection(
+        run=run,
         root=root,
         comms=tuple(comm) if comm else None,
         relative=relative,
@@ -182,7 +187,8 @@ def _check_together(
             )
 
 
-def _check_numbers(min_percent: float, max_depth: int | None) -> None:
+def check_numbers(min_percent: float, max_depth: int | None) -> None:
+    """Refuse a percentage or depth that is none."""
     if not 0 <= min_percent <= 100:
         raise FaultprofError(
             f"--min-percent {min_percent:g} is no percentage", "give a number from 0 to 100"

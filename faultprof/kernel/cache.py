@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import secrets
 import zlib
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,31 @@ class CacheDirectory:
             if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
                 return None
             return file.read()
+
+    def keep_newest(self, count: int, pattern: str) -> None:
+        """Delete all but the ``count`` files that were written or touched last.
+
+        Args:
+            count: how many stay.
+            pattern: regular expression of the names that are looked at. Only in a folder of our
+                own: root must not be led by a link to another place to delete files there.
+        """
+        with contextlib.suppress(OSError), self._opened() as directory:
+            if os.fstat(directory).st_uid != os.geteuid():
+                return
+            names = os.listdir(directory)  # noqa: PTH208 (the folder is held open)
+            used = {
+                name: os.stat(name, dir_fd=directory).st_mtime
+                for name in names
+                if re.fullmatch(pattern, name)
+            }
+            for name in sorted(used, key=lambda name: used[name], reverse=True)[count:]:
+                os.unlink(name, dir_fd=directory)
+
+    def touch(self, name: str) -> None:
+        """Mark a file as used now."""
+        with contextlib.suppress(OSError):
+            os.utime(self.path / name, follow_symlinks=False)
 
     def write(self, name: str, data: bytes) -> bool:
         """Write a file as a whole or not at all; tell whether it is there now."""

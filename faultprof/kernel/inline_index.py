@@ -10,8 +10,10 @@ All addresses here are as in the file: without the shift that KASLR gives a runn
 
 from __future__ import annotations
 
+import fnmatch
+import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +22,9 @@ from typing import TYPE_CHECKING
 from faultprof.kernel.cache import CacheDirectory, Owner, cache_root
 from faultprof.kernel.dwarf import DwarfFile
 from faultprof.kernel.dwarf_index import UnitIndex, UnitNames, build_index, build_names
+from faultprof.kernel.dwarf_mentions import units_mentioning
 from faultprof.kernel.elf import unreadable
-from faultprof.kernel.inlines import InlineSite, UnitTable, build_table
+from faultprof.kernel.inlines import Copy, InlineSite, UnitTable, build_table
 from faultprof.kernel.intervals import Intervals
 
 if TYPE_CHECKING:
@@ -150,6 +153,21 @@ class InlineIndex:
         """
         found = [site for unit in units for site in self._table(unit).sites(function)]
         return sorted(found, key=lambda site: site.entry)
+
+    def copies(self, globs: Sequence[str]) -> list[Copy]:
+        """Return every copy, out of line or inlined, of the functions whose names match.
+
+        Args:
+            globs: names of functions, in which ``*``, ``?`` and ``[...]`` match as in file names.
+        """
+        patterns = [re.compile(fnmatch.translate(glob)) for glob in globs]
+
+        def wanted(name: str) -> bool:
+            return any(pattern.match(name) for pattern in patterns)
+
+        with _damage_reported(self.path):
+            units = units_mentioning(self._file, globs)
+        return [copy for unit in units for copy in self._table(unit).copies(wanted)]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ Leaves to others: reading DWARF (``dwarf``), keeping the results (``inline_index
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,6 +90,25 @@ class InlineSite(NamedTuple):
         return self.chain[0]
 
 
+class Copy(NamedTuple):
+    """One copy of a function's code, without its addresses.
+
+    Attributes:
+        chain: the bodies it is nested in, outermost (a symbol) first, itself last.
+        inlined: False when it stands there by itself.
+        size: bytes of code, those of functions inlined into it included.
+    """
+
+    chain: tuple[str, ...]
+    inlined: bool
+    size: int
+
+    @property
+    def function(self) -> str:
+        """Its name."""
+        return self.chain[-1]
+
+
 @dataclass(frozen=True, slots=True)
 class UnitTable:
     """All bodies of one unit in compact form.
@@ -130,6 +149,31 @@ class UnitTable:
             if ranges:
                 inlined, entry = bool(self.inlined[body]), int(self.entries[body])
                 yield InlineSite(function, inlined, entry, self.chain(body), ranges)
+
+    def copies(self, wanted: Callable[[str], object]) -> Iterator[Copy]:
+        """Yield every body that has code and whose name is ``wanted``."""
+        chosen = [bool(wanted(name)) for name in self.names]
+        if not any(chosen):
+            return
+        sizes = self._sizes()
+        for body, name in enumerate(self.name_ids.tolist()):
+            if chosen[name]:
+                yield Copy(self.chain(body), bool(self.inlined[body]), sizes[body])
+
+    def _sizes(self) -> list[int]:
+        """Return how many bytes each body covers, with those inside it."""
+        import numpy as np
+
+        table = self.intervals
+        spans = (table.ends - table.starts).astype(np.int64)
+        sizes = np.zeros(len(self.name_ids), np.int64)
+        np.add.at(sizes, table.owners, spans)
+        total: list[int] = sizes.tolist()
+        parents = self.parents.tolist()
+        for body in range(len(total) - 1, -1, -1):  # parents come before children
+            if parents[body] >= 0:
+                total[parents[body]] += total[body]
+        return total
 
     def _ranges(self, body: int) -> tuple[Range, ...]:
         """Return what a body covers: its own intervals and those of bodies inside it."""

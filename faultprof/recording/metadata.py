@@ -15,6 +15,8 @@ from faultprof import __version__
 from faultprof.recording.ledger import Ledger
 from faultprof.recording.schema import SCHEMA_VERSION
 
+IMPORT = "import"  # the mode of a recording that was made of another tool's text
+
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
@@ -97,8 +99,9 @@ class Metadata:
     Args:
         command: argument vector; empty when nothing was run (-p, -a).
         kernel: the kernel that was measured.
-        mode: ``sample`` (later also ``trace``).
-        clock: what drove the sampler: ``cycles`` or ``cpu-clock``; "" without a sampler.
+        mode: ``sample``; ``trace``, which has samples beside it; or ``import``.
+        clock: what drove the sampler: ``cycles`` or ``cpu-clock``; "" without a sampler. Of an
+            imported text its event, whichever it was, "" where it names none.
         frequency: samples per second and CPU that were asked for; 0 without a sampler.
         runs: the executions, in order.
         ledger: what was lost.
@@ -107,6 +110,8 @@ class Metadata:
         options: the recorder's options by name, as given; plain JSON values.
         functions: how each logical function was found: ``{name: {"resolution", "symbol", ...}}``.
         calibration: what probes cost here; None when none were in place.
+        imported: of an imported text: where it came from, what became of its lines, its tables
+            (``file``, ``format``, ``lines``, ``unread``, ``tables``, ...); None of a measurement.
         created: when the recording was begun, ISO 8601, UTC.
         tool_version: version of faultprof that wrote it.
         schema_version: version of the file's layout.
@@ -124,6 +129,7 @@ class Metadata:
     options: Mapping[str, Any] = field(default_factory=dict)
     functions: Mapping[str, Any] = field(default_factory=dict)
     calibration: Mapping[str, Any] | None = None
+    imported: Mapping[str, Any] | None = None
     created: str = field(default_factory=_now)
     tool_version: str = __version__
     schema_version: int = SCHEMA_VERSION
@@ -146,6 +152,7 @@ class Metadata:
             "functions": dict(self.functions),
             "calibration": self.calibration,
             "ledger": self.ledger.to_json(),
+            **({} if self.imported is None else {"imported": dict(self.imported)}),
         }
 
     @classmethod
@@ -170,5 +177,6 @@ class Metadata:
             runs=tuple(RunInfo.from_json(run) for run in data["runs"]),
             functions=dict(data.get("functions", {})),
             calibration=data.get("calibration"),
+            imported=data.get("imported"),
             ledger=Ledger.from_json(data["ledger"]),
         )

@@ -14,7 +14,8 @@ and the figures in ``TRACE_COLUMNS``, which only such a recording has and which 
 rows. Times are nanoseconds, ``inclusive_ns = self_ns + sum(children's inclusive_ns)`` exactly. In a
 node whose calls were counted but not timed, the times are 0 and ``min_ns``, ``max_ns`` and
 ``histogram`` null; in one without finished calls ``min_ns`` and ``max_ns`` are null and
-``histogram`` is empty. ``offcpu_ns`` is null when nobody looked. Readers that know no traces take
+``histogram`` is empty. ``offcpu_ns`` is null when nobody looked. ``per_call`` is empty for a root
+and when nobody looked; the first traces lack the column. Readers that know no traces take
 the rows of source 'sample' only.
 
 The file's key-value metadata holds, under the key ``faultprof``, the JSON of
@@ -31,13 +32,14 @@ METADATA_KEY = b"faultprof"
 SAMPLE = "sample"  # the source of rows that come from the sampler
 TRACE = "trace"  # the source of rows that come from the tracer
 
-Kind = Literal["name", "int16", "int32", "int64", "histogram"]
+Kind = Literal["name", "int16", "int32", "int64", "histogram", "per_call"]
 
 
 class Column(NamedTuple):
     """One column: its name, its kind and its meaning.
 
-    The kind ``name`` is a dictionary-encoded string, ``histogram`` a list of (upper_ns, count).
+    The kind ``name`` is a dictionary-encoded string, ``histogram`` a list of (upper_ns, count),
+    ``per_call`` one of (most, count).
     """
 
     name: str
@@ -67,23 +69,34 @@ TRACE_COLUMNS: tuple[Column, ...] = (
     Column("max_ns", "int64", "the longest call"),
     Column("offcpu_ns", "int64", "the part of inclusive_ns in which the task did not run"),
     Column("histogram", "histogram", "calls by duration, up to and with upper_ns; no empty ones"),
+    Column("per_call", "per_call", "calls of the caller that called this, by up to how often"),
 )
 MAX_DEPTH = 2**15 - 1
+
+# Columns of pairs: the name of what is counted up to; the other one is ``count``.
+BOUNDS = {"histogram": "upper_ns", "per_call": "most"}
+OPTIONAL = {"per_call"}
 
 
 def arrow_schema(*, traced: bool = False) -> Any:
     """Return the columns as a ``pyarrow.Schema``; only those of a trace are nullable."""
     import pyarrow as pa
 
-    bucket = pa.struct([pa.field(n, pa.int64(), nullable=False) for n in ("upper_ns", "count")])
     types = {
         "name": pa.dictionary(pa.int32(), pa.string()),
         "int16": pa.int16(),
         "int32": pa.int32(),
         "int64": pa.int64(),
-        "histogram": pa.list_(pa.field("element", bucket, nullable=False)),
+        **{kind: pa.list_(_pair(bound)) for kind, bound in BOUNDS.items()},
     }
     fields = [pa.field(c.name, types[c.kind], nullable=False) for c in COLUMNS]
     if traced:
         fields += [pa.field(c.name, types[c.kind]) for c in TRACE_COLUMNS]
     return pa.schema(fields)
+
+
+def _pair(bound: str) -> Any:
+    import pyarrow as pa
+
+    fields = [pa.field(name, pa.int64(), nullable=False) for name in (bound, "count")]
+    return pa.field("element", pa.struct(fields), nullable=False)

@@ -47,7 +47,9 @@ def _names(values: list[str]) -> Any:
     import pyarrow as pa
 
     # Not ``dictionary_encode``: it would load pyarrow.compute, 65 ms before the prompt returns.
-    known = {name: name.encode("utf-8", "replace").decode() for name in set(values)}
+    # In the order of their appearance: two recordings of the same are the same bytes.
+    names = dict.fromkeys(values)
+    known = {name: name.encode("utf-8", "replace").decode() for name in names}
     codes = {name: code for code, name in enumerate(dict.fromkeys(known.values()))}
     indices = pa.array([codes[known[name]] for name in values], pa.int32())
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(codes), pa.string()))
@@ -90,7 +92,12 @@ def _figures(nodes: Sequence[TracedNode]) -> list[Any]:
         else None
         for node in nodes
     ]
+    per_call = [[{"most": most, "count": count} for most, count in n.per_call] for n in nodes]
     numbers = [column.name for column in TRACE_COLUMNS if column.kind == "int64"]
     arrays = [pa.array([getattr(node, name) for node in nodes], pa.int64()) for name in numbers]
-    kind = arrow_schema(traced=True).field("histogram").type
-    return [*arrays, pa.array(histograms, kind)]
+    schema = arrow_schema(traced=True)
+    return [
+        *arrays,
+        pa.array(histograms, schema.field("histogram").type),
+        pa.array(per_call, schema.field("per_call").type),
+    ]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from faultprof.recording.frames import Frame
 from faultprof.recording.histogram import Histogram, bucket_of, bucket_upper_ns, histogram_of
 from faultprof.recording.paths import PathCount, nodes_from_paths
+from faultprof.recording.per_call import PerCall, per_call_fault, per_call_of
 from faultprof.recording.schema import TRACE
 
 _LARGEST = 2**63 - 1
@@ -40,6 +41,8 @@ class TracedPath(NamedTuple):
         offcpu_ns: the part of ``inclusive_ns`` in which the task did not run; None when nobody
             looked.
         histogram: calls by bucket, see ``recording.histogram``; may be empty without timed calls.
+        per_call: the caller's calls that called this, by how often, see ``recording.per_call``;
+            empty for a root, and when nobody looked.
         timed: False where calls are only counted; then all times must be 0.
     """
 
@@ -53,6 +56,7 @@ class TracedPath(NamedTuple):
     max_ns: int = 0
     offcpu_ns: int | None = 0
     histogram: Sequence[int] = ()
+    per_call: Sequence[int] = ()
     timed: bool = True
 
 
@@ -74,6 +78,7 @@ class TracedNode:
         offcpu_ns: the part of ``inclusive_ns`` in which the task did not run; None when nobody
             looked.
         histogram: (upper bound in ns, calls) of the non-empty buckets.
+        per_call: (most, calls of the caller) of the non-empty buckets.
         timed: False where calls are only counted.
     """
 
@@ -89,6 +94,7 @@ class TracedNode:
     max_ns: int | None = None
     offcpu_ns: int | None = 0
     histogram: Histogram = ()
+    per_call: PerCall = ()
     timed: bool = True
 
 
@@ -138,6 +144,8 @@ def _own_fault(node: TracedNode) -> str | None:
     figures = (node.calls, node.unfinished, *times)
     if min(figures) < 0 or max(figures) > _LARGEST:
         return "a figure is out of range"
+    if fault := per_call_fault(node.per_call):
+        return fault
     extremes = (node.min_ns, node.max_ns)
     if not node.timed:
         untimed = not any(times) and extremes == (None, None) and not node.histogram
@@ -191,6 +199,7 @@ def _sum(one: TracedPath, other: TracedPath) -> TracedPath:
         max_ns=max((path.max_ns for path in called), default=0),
         offcpu_ns=sum_known((one.offcpu_ns, other.offcpu_ns)),
         histogram=[a + b for a, b in zip_longest(one.histogram, other.histogram, fillvalue=0)],
+        per_call=[a + b for a, b in zip_longest(one.per_call, other.per_call, fillvalue=0)],
     )
 
 
@@ -206,6 +215,7 @@ def _with_totals(node: TracedNode, totals: TracedPath) -> TracedNode:
         max_ns=totals.max_ns if has_extremes else None,
         offcpu_ns=totals.offcpu_ns,
         histogram=histogram_of(totals.histogram),
+        per_call=per_call_of(totals.per_call) if node.parent >= 0 else (),
         timed=totals.timed,
     )
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from faultprof.recording.histogram import Histogram
 from faultprof.recording.opening import damaged
 from faultprof.recording.rows import Rows, Segment
-from faultprof.recording.schema import TRACE, TRACE_COLUMNS
+from faultprof.recording.schema import BOUNDS, OPTIONAL, TRACE, TRACE_COLUMNS
 from faultprof.recording.traced import TracedNode, contradiction
 
 _NULLABLE = ("min_ns", "max_ns", "offcpu_ns", "histogram")
+
+Pairs = tuple[tuple[int, int], ...]
 
 
 def read_traces(path: Path, file: Any, rows: Rows) -> dict[int, tuple[TracedNode, ...]]:
@@ -34,7 +35,8 @@ def read_traces(path: Path, file: Any, rows: Rows) -> dict[int, tuple[TracedNode
     if not segments:
         return {}
     _check_columns(path, file.schema_arrow)
-    table = file.read(columns=[column.name for column in TRACE_COLUMNS])
+    names = set(file.schema_arrow.names)
+    table = file.read(columns=[column.name for column in TRACE_COLUMNS if column.name in names])
     table.validate(full=True)
     nodes: dict[int, list[TracedNode]] = {}
     for segment in segments:
@@ -51,22 +53,25 @@ def _check_columns(path: Path, schema: Any) -> None:
 
     number = pa.int64()
     for column in TRACE_COLUMNS:
+        if column.name in OPTIONAL and column.name not in schema.names:
+            continue
         if schema.names.count(column.name) != 1:
             raise damaged(path, f"column {column.name} is missing")
         kind = schema.field(column.name).type
-        fits = _is_histogram(kind) if column.kind == "histogram" else kind == number
+        bound = BOUNDS.get(column.kind)
+        fits = kind == number if bound is None else _has_pairs(kind, bound)
         if not fits:
             raise damaged(path, f"column {column.name} holds {kind}, not {column.kind}")
 
 
-def _is_histogram(kind: Any) -> bool:
+def _has_pairs(kind: Any, bound: str) -> bool:
     import pyarrow as pa
 
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return False
     bucket = kind.value_type
     return pa.types.is_struct(bucket) and {field.name: field.type for field in bucket} == {
-        "upper_ns": pa.int64(),
+        bound: pa.int64(),
         "count": pa.int64(),
     }
 
@@ -79,20 +84,21 @@ def _nodes(path: Path, table: Any, rows: Rows, segment: Segment, base: int) -> I
     for frame, depth, parent, row in zip(frames, depths, parents, figures, strict=True):
         if any(value is None for name, value in row.items() if name not in _NULLABLE):
             raise damaged(path, "its trace has rows with missing values")
-        buckets = row.pop("histogram")
+        buckets, per_call = row.pop("histogram"), row.pop("per_call", ())
         yield TracedNode(
             segment.comm,
             rows.frames[frame],
             parent - base if parent >= 0 else -1,
             depth,
             **row,
-            histogram=_histogram(path, buckets or ()),
+            histogram=_pairs(path, buckets or (), "upper_ns"),
+            per_call=_pairs(path, per_call, "most"),
             timed=buckets is not None,
         )
 
 
-def _histogram(path: Path, buckets: Sequence[dict[str, int] | None]) -> Histogram:
-    histogram = tuple((bucket["upper_ns"], bucket["count"]) for bucket in buckets if bucket)
-    if len(histogram) < len(buckets) or any(None in pair for pair in histogram):
+def _pairs(path: Path, buckets: Sequence[dict[str, int] | None], bound: str) -> Pairs:
+    pairs = tuple((bucket[bound], bucket["count"]) for bucket in buckets if bucket)
+    if len(pairs) < len(buckets) or any(None in pair for pair in pairs):
         raise damaged(path, "its trace has rows with missing values")
-    return histogram
+    return pairs

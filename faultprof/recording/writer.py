@@ -163,7 +163,10 @@ def _refuse_other_things(directory: int, name: str) -> None:
         return
     if not stat.S_ISREG(status.st_mode):
         raise FileExistsError(errno.EEXIST, "it is no regular file")
-    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except FileNotFoundError:  # another recording has moved it aside meanwhile
+        return
     try:
         head = os.read(file, len(_MAGIC))
     finally:

@@ -30,7 +30,8 @@ _TITLES = "# traced  sampled          interval   samples"
 _MEANING = (
     "shares of the time on the CPU below {root}; interval: what chance leaves open for the sampled "
     "share, {confidence:.0%} for all functions together; MORE, LESS: more or less was traced than "
-    "that, by the cost of probes, missed calls, or a tail call (it takes a function off the stack)"
+    "that, by the cost of probes, missed calls, time that a hypervisor took away (no sample is "
+    "taken in it), or a tail call (it takes a function off the stack)"
 )
 
 

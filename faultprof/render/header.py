@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.tree import CallTree
-from faultprof.recording.metadata import Metadata
+from faultprof.recording.metadata import IMPORT, Metadata
 from faultprof.render.terminal import Terminal, sanitise
 
 _INDENT = 12
@@ -33,14 +34,14 @@ def header_lines(
         selection: how it was chosen.
         terminal: what the output can show.
     """
-    for key, text in sampled_entries(metadata):
+    for key, text in sampled_entries(metadata, selection):
         yield from entry(key, text, terminal)
     yield from entry("percent", _percent_of(tree, selection), terminal)
 
 
-def sampled_entries(metadata: Metadata) -> Iterator[tuple[str, str]]:
+def sampled_entries(metadata: Metadata, selection: Selection) -> Iterator[tuple[str, str]]:
     """Yield what a header says of a recording of samples."""
-    measured = (("mode", _mode(metadata)), ("samples", _samples(metadata)))
+    measured = (("mode", _mode(metadata)), ("samples", _samples(metadata, selection)))
     yield from entries(metadata, measured)
     if metadata.clock == "cpu-clock":
         yield "note", _INTERRUPTS
@@ -48,9 +49,13 @@ def sampled_entries(metadata: Metadata) -> Iterator[tuple[str, str]]:
 
 def entries(metadata: Metadata, measured: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield what every header says; ``measured`` is what it says of how that was measured."""
-    yield "command", shlex.join(metadata.command) or "none (a running process, or all)"
+    imported = metadata.mode == IMPORT
+    without = "not stated" if imported else "none (a running process, or all)"
+    yield "command", shlex.join(metadata.command) or without
     yield "kernel", _kernel(metadata)
-    yield "recorded", _origin(metadata)
+    if captured := (metadata.imported or {}).get("captured"):
+        yield "recorded", str(captured)
+    yield "imported" if imported else "recorded", _origin(metadata)
     yield from measured
     yield "verdict", _verdict(metadata)
     if counted := _counters(metadata):
@@ -93,18 +98,28 @@ def _origin(metadata: Metadata) -> str:
 
 
 def _mode(metadata: Metadata) -> str:
+    if metadata.imported is not None:
+        return _import(metadata, metadata.imported)
     if not metadata.clock:
         return metadata.mode
     return f"{metadata.mode}, clock {metadata.clock} at {metadata.frequency} Hz"
 
 
-def _samples(metadata: Metadata) -> str:
-    return f"{sum(run.samples for run in metadata.runs):,} in {runs_text(metadata)}"
+def _samples(metadata: Metadata, selection: Selection) -> str:
+    samples = sum(run.samples for run in selection.chosen_runs(metadata))
+    return f"{samples:,} in {runs_text(metadata, selection)}"
 
 
-def runs_text(metadata: Metadata) -> str:
-    """Say how many runs there were, how long they took, and whether they failed."""
-    runs = metadata.runs
+def _import(metadata: Metadata, imported: Mapping[str, Any]) -> str:
+    """Say what a text was, and what it says of how its samples were taken."""
+    source = f"{metadata.mode} of {imported.get('format')} from {imported.get('file')}"
+    event = f", event {imported.get('event')}" if imported.get("event") else ""
+    return source + event + (f" at {metadata.frequency} Hz" if metadata.frequency else "")
+
+
+def runs_text(metadata: Metadata, selection: Selection) -> str:
+    """Say how many runs are shown, how long they took, and whether they failed."""
+    runs = selection.chosen_runs(metadata)
     times = f"wall {sum(run.wall_s for run in runs):.2f} s"
     on_cpu = [run.on_cpu_s for run in runs if run.on_cpu_s is not None]
     if on_cpu:
@@ -114,6 +129,8 @@ def runs_text(metadata: Metadata) -> str:
         times += f", exit status {failed[0]}"
     elif failed:
         times += f", exit status not 0 in {len(failed)} of them"
+    if selection.run is not None:
+        return f"run {selection.run} of {len(metadata.runs)}, counted from 0 ({times})"
     return f"{len(runs)} run{'s' * (len(runs) != 1)} ({times})"
 
 

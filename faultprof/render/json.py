@@ -8,13 +8,16 @@ One object. From the recording's metadata: ``command`` (list of words), ``kernel
 ``runs`` (see ``RunInfo``), ``options``, ``ledger`` (``verdict``, ``counters``, ``notes``),
 ``calibration``, ``tool_version``, ``schema_version``, and ``resolved`` (how logical functions were
 found). About the report: ``total_samples`` (what is 100 percent), ``percent_of`` (``absolute`` or
-``relative``), ``root`` and ``comms`` (null: all), ``min_percent``, ``hidden_nodes`` (cut from the
-tree; their samples remain in their callers'), ``functions`` and ``tree``.
+``relative``), ``run``, ``root`` and ``comms`` (null: all), ``min_percent``, ``hidden_nodes`` (cut
+from the tree; their samples remain in their callers'), ``functions`` and ``tree``.
 
 ``functions`` has, for each function, ``name``, ``module``, ``resolution``, ``inclusive_percent``,
 ``self_percent``, ``samples`` (inclusive, recursion counted once) and ``self_samples``; ``tree`` the
 same for each node, and its ``children``. The tree's top is ``[all]``, or the chosen root. A
-recording that holds a trace has ``trace`` too, see ``trace_json``.
+recording that holds a trace has ``trace`` too, see ``trace_json``; one that was imported has
+``imported`` (``file``, ``format``, ``lines``, ``unread_lines``, the first of them in ``unread``,
+``captured``, ``perf``, ``event``, ``tables``, and for a call graph where it stood and its
+``annotations``).
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ def json_pieces(
     head |= {
         "total_samples": tree.total,
         "percent_of": "relative" if selection.relative else "absolute",
+        "run": selection.run,
         "root": selection.root,
         "comms": None if selection.comms is None else list(selection.comms),
         "min_percent": selection.min_percent,

@@ -40,7 +40,8 @@ class Glyphs:
     """How what is drawn looks; each branch glyph is three columns wide.
 
     ``cut`` ends shortened text, ``micro`` begins micro-units, ``blocks`` fill a column of a bar by
-    rising parts from none to all of it, ``mark`` points at a bar.
+    rising parts from none to all of it, ``mark`` points at a bar, ``times`` and ``most`` stand
+    before how often something happens, in the mean and at most.
     """
 
     branch: str
@@ -51,10 +52,12 @@ class Glyphs:
     micro: str
     blocks: str
     mark: str
+    times: str
+    most: str
 
 
-UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…", "µ", " ▏▎▍▌▋▊▉█", "◀")
-ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "u", " #", "<")
+UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…", "µ", " ▏▎▍▌▋▊▉█", "◀", "×", "≤")
+ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "u", " #", "<", "x", "<=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Terminal:
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ) -> Terminal:
         """Find out what ``stream`` can show; ``NO_COLOR`` and ``TERM=dumb`` turn colour off."""
-        glyphs = UNICODE if _encodes(stream, "├─│└…µ█◀") else ASCII
+        glyphs = UNICODE if _encodes(stream, "├─│└…µ█◀×≤") else ASCII
         if not stream.isatty():
             return cls(glyphs=glyphs)
         colour = not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb")

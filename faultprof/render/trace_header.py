@@ -13,8 +13,10 @@ from typing import Literal
 from faultprof.analysis.cross_check import cross_check
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import FAULT, TraceTree
+from faultprof.recording.calibration import calibration_of
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
+from faultprof.render.calibration import UNKNOWN, cost_text
 from faultprof.render.cross_check import check_text, probes_text
 from faultprof.render.header import entries, entry, runs_text
 from faultprof.render.terminal import Terminal
@@ -26,7 +28,15 @@ _COLUMNS = (
     "incl.: inclusive time; avg to max: of single calls, p50 and p99 within 25%; off-CPU: the part "
     "of the inclusive time not running; -: not known; no branch: the only callee shown"
 )
-_RATIO = "; /caller: calls for one call of the caller, mean only"
+_WITHOUT_PROBES = (
+    "; comp.: avg without the probes (! overhead-limited: they cost as much as what is left; ~ "
+    "contended: waiting cannot be compensated, see perturb)"
+)
+_OFTEN = (
+    "; {times}, {most}: where it is ever more than one, calls for one call of the caller, in the "
+    "mean and at most (of 2, 4, 8 and so on)"
+)
+_RATIO = "; /caller: the mean of these calls"
 
 
 def trace_header_lines(
@@ -46,12 +56,12 @@ def trace_header_lines(
         terminal: what the output can show.
         columns: which columns of percentages and times follow; None for others.
     """
-    for key, text in traced_entries(recording):
+    for key, text in traced_entries(recording, selection):
         yield from entry(key, text, terminal)
     if columns is None:
         return
     if selection.comms is None and recording.metadata.frequency:
-        check = cross_check(recording, selection.root)
+        check = cross_check(recording, selection.root, runs=selection.runs)
         yield from entry("check", check_text(check), terminal)
         if check.in_probes:
             yield from entry("", probes_text(check), terminal)
@@ -60,18 +70,31 @@ def trace_header_lines(
         text = f"calls, total and self time are divided by the {tree.faults:,} calls of {FAULT}"
         yield from entry("per fault", text, terminal)
     if len(tree):
-        ratio = _RATIO if columns == "tree" and selection.wide else ""
-        yield from entry("columns", _COLUMNS + ratio, terminal)
+        more = ""
+        if columns == "tree":
+            glyphs = terminal.glyphs
+            more = _OFTEN.format(times=glyphs.times, most=glyphs.most) + _RATIO * selection.wide
+        if recording.metadata.calibration is not None:
+            more += _WITHOUT_PROBES
+        yield from entry("columns", _COLUMNS + more, terminal)
 
 
-def traced_entries(recording: Recording) -> Iterator[tuple[str, str]]:
+def traced_entries(recording: Recording, selection: Selection) -> Iterator[tuple[str, str]]:
     """Yield what a header says of a recording of traced calls."""
     metadata = recording.metadata
-    calls = sum(node.calls for nodes in recording.traced.values() for node in nodes)
+    calls = sum(
+        node.calls
+        for run, nodes in recording.traced.items()
+        if selection.run in (None, run)
+        for node in nodes
+    )
     measured = [("mode", _mode(metadata))]
     if metadata.functions:
         measured.append(("probes", _probes(metadata)))
-    measured.append(("calls", f"{calls:,} in {runs_text(metadata)}"))
+    calibration = calibration_of(metadata.calibration)
+    cost = UNKNOWN if calibration is None else cost_text(calibration, metadata.functions)
+    measured.append(("cost", cost))
+    measured.append(("calls", f"{calls:,} in {runs_text(metadata, selection)}"))
     yield from entries(metadata, measured)
 
 

@@ -1,4 +1,4 @@
-"""The durations of one traced function, drawn in the terminal.
+"""One traced function, drawn in the terminal: its durations, and how often it is called.
 
 Knows: which buckets share a row, and how long the bars are.
 Leaves to others: the buckets (``recording.histogram``), the header (``trace_header``).
@@ -11,14 +11,16 @@ from typing import NamedTuple
 
 from faultprof.analysis.calls import Calls, together
 from faultprof.analysis.selection import Selection, no_trace
-from faultprof.analysis.trace_tree import TraceTree
+from faultprof.analysis.trace_tree import Edge, TraceTree
 from faultprof.errors import ExitCode, FaultprofError
 from faultprof.recording.histogram import BUCKETS, Histogram, bucket_lower_ns, bucket_of
+from faultprof.recording.per_call import NO_END, fewest
 from faultprof.recording.reader import Recording
 from faultprof.render.header import entry
+from faultprof.render.names import label
 from faultprof.render.terminal import Glyphs, Terminal
 from faultprof.render.trace_header import trace_header_lines
-from faultprof.render.units import duration, prose
+from faultprof.render.units import NOTHING, duration, prose, three_digits
 
 _MOST_ROWS = 24  # with more of them, buckets share rows; up to four, which is a power of two
 _SHARED = (1, 2, 4)
@@ -26,6 +28,7 @@ _SHORTEST_BAR = 10
 _GAP = "  "
 _TITLE = "#   from     below"
 _MARKS = "  p50 p99"
+_TIMES = "#   calls each time"
 _BOUND = 8  # columns of a bound
 
 
@@ -55,6 +58,9 @@ def histogram_lines(
         yield from entry(key, text, terminal)
     yield "#"
     yield from _rows(calls, terminal)
+    for edge in tree.edges(function):
+        yield "#"
+        yield from _edge_lines(edge, terminal)
 
 
 def bars(histogram: Histogram) -> list[Bar]:
@@ -131,6 +137,30 @@ def _rows(calls: Calls, terminal: Terminal) -> Iterator[str]:
         bar = _bar(row.calls / most, max(_SHORTEST_BAR, room), terminal.glyphs)
         marks = _marks(row, calls, terminal.glyphs)
         yield f"{bound}{_GAP}{count:>{width}}{_GAP}{bar}{marks}".rstrip()
+
+
+def _edge_lines(edge: Edge, terminal: Terminal) -> Iterator[str]:
+    """Draw how many calls of a caller called the function how often."""
+    mean = NOTHING if edge.mean is None else three_digits(edge.mean)
+    text = f"{label(edge.caller)}: {edge.caller_calls:,} calls, {mean} each in the mean"
+    yield from entry("called by", text, terminal)
+    if not edge.per_call:
+        return
+    most = max(count for _, count in edge.per_call)
+    counts = [f"{count:,}" for _, count in edge.per_call]
+    width = max(len("callers"), *map(len, counts))
+    room = terminal.layout_width - len(_TIMES) - width - 2 * len(_GAP)
+    yield f"{_TIMES}{_GAP}{'callers':>{width}}"
+    for (upper, count), text in zip(edge.per_call, counts, strict=True):
+        bar = _bar(count / most, max(_SHORTEST_BAR, room), terminal.glyphs)
+        yield f"{_times(upper):>{len(_TIMES)}}{_GAP}{text:>{width}}{_GAP}{bar}".rstrip()
+
+
+def _times(most: int) -> str:
+    """Name the bucket of numbers up to ``most``."""
+    if most < 3:
+        return str(most)
+    return f"{fewest(most)} and more" if most == NO_END else f"{fewest(most)} to {most}"
 
 
 def _bounds(row: Bar, glyphs: Glyphs) -> str:

@@ -15,8 +15,13 @@ traced), ``per_fault`` (whether ``calls``, ``unfinished``, ``inclusive_ns``, ``s
 ``avg_ns``, ``min_ns``, ``max_ns``, ``p50_ns``, ``p99_ns``, ``offcpu_ns`` (null: nobody looked) and
 ``histogram`` (``[[upper_ns, count], ...]``, the upper bounds inclusive, the last possible one
 2**63 - 1). Where calls were counted and not timed, percentages, times and histogram are null.
-``tree`` has the same for each node, ``calls_per_caller`` (calls for one call of the caller, mean
-only) and ``children``. Its top is the chosen root or the only one, else ``[all]`` with nothing but
+Where the recording holds a calibration, there are ``compensated_ns`` and ``compensated_self_ns``,
+inclusive and self time without the probes (``{"value", "low", "high"}``, may be negative), and
+``flags`` (``overhead-limited``; ``not compensable: contended``).
+``tree`` has the same for each node, ``calls_per_caller`` (calls for one call of the caller, the
+mean), ``per_call`` (``[[most, count], ...]``: how many calls of the caller made how many of these
+calls, 0, 1, 2, up to 4, 8, ... 64, and more, ``most`` being 2**63 - 1; null: not counted) and
+``children``. Its top is the chosen root or the only one, else ``[all]`` with nothing but
 percentages and times.
 """
 
@@ -24,9 +29,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from faultprof.analysis.calls import Calls
+from faultprof.analysis.compensation import flags
 from faultprof.analysis.cross_check import CrossCheck
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.trace_tree import TraceTree
@@ -36,6 +43,7 @@ from faultprof.render.json import ALL, json_name, json_tree, separated
 
 _DIGITS = 4  # decimals of a percentage; the times beside it are exact
 _TIMES = ("inclusive_ns", "self_ns", "avg_ns", "min_ns", "max_ns", "p50_ns", "p99_ns", "offcpu_ns")
+_COMPENSATED = ("compensated_ns", "compensated_self_ns")
 _PER_FAULT = ("calls", "unfinished", "inclusive_ns", "self_ns", "offcpu_ns")
 
 
@@ -88,7 +96,9 @@ def _tree(tree: TraceTree, selection: Selection) -> Iterator[str]:
 def _nodes(tree: TraceTree, selection: Selection) -> Iterator[tuple[int, str]]:
     for place, node in enumerate(tree.nodes):
         figures = _figures(node.calls, tree, selection)
-        figures["calls_per_caller"] = tree.per_caller(place)
+        edge = tree.edge(place)
+        figures["calls_per_caller"] = edge.mean if edge else None
+        figures["per_call"] = (edge.per_call if edge else None) or None
         yield node.depth, json_name(node.frame) + _members(figures)
 
 
@@ -100,11 +110,25 @@ def _figures(calls: Calls, tree: TraceTree, selection: Selection) -> dict[str, A
     figures |= {"calls": calls.calls, "unfinished": calls.unfinished}
     figures |= {name: getattr(calls, name) if timed else None for name in _TIMES}
     figures["histogram"] = calls.histogram if timed else None
+    if calls.overhead is not None:
+        figures |= _compensated(calls)
     if selection.per_fault and tree.faults:
         for name in _PER_FAULT:
             if figures[name] is not None:
                 figures[name] /= tree.faults
+        for name in _COMPENSATED:
+            if figures.get(name) is not None:
+                figures[name] = {k: v / tree.faults for k, v in figures[name].items()}
     return figures
+
+
+def _compensated(calls: Calls) -> dict[str, Any]:
+    """Return the times without the probes."""
+    found: dict[str, Any] = {}
+    for name in _COMPENSATED:
+        time = getattr(calls, name)
+        found[name] = time and {k: round(v) for k, v in asdict(time).items()}
+    return found | {"flags": [str(flag) for flag in flags(calls)]}
 
 
 def _percentages(tree: TraceTree, inclusive_ns: int, self_ns: int) -> dict[str, Any]:

@@ -7,17 +7,21 @@ Leaves to others: the header (``trace_header``), the branches and names beside t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from faultprof.analysis.calls import Calls
+from faultprof.analysis.compensation import Flag, flags
 from faultprof.analysis.selection import Selection
-from faultprof.analysis.trace_tree import TracedFunction, TraceTree
+from faultprof.analysis.trace_tree import Edge, TracedFunction, TraceTree
+from faultprof.recording.per_call import NO_END, fewest
 from faultprof.render.branches import fitted, indents
-from faultprof.render.terminal import Terminal
+from faultprof.render.terminal import Glyphs, Terminal
 from faultprof.render.units import NOTHING, duration, three_digits
 
 _GAP = "  "
+# Behind a compensated time that is not to be relied on.
+_MARKS = {Flag.OVERHEAD_LIMITED: "!", Flag.CONTENDED: "~"}
 _PERCENT = 7  # columns of the first percentage and its title
 
 
@@ -57,9 +61,9 @@ def trace_tree_lines(
     """
     rows = [_row(node.calls, tree, tree.per_caller(n)) for n, node in enumerate(tree.nodes)]
     heats = [row.inclusive_percent for row in rows]
-    titles, *lines = _aligned(
-        _tree_columns(selection, tree.faults, terminal), rows, heats, terminal
-    )
+    compensated = is_compensated(row.calls for row in rows)
+    columns = _tree_columns(selection, tree.faults, terminal, compensated=compensated)
+    titles, *lines = _aligned(columns, rows, heats, terminal)
     yield f"{titles}{_GAP}call tree, caller first"
     used = len(titles) + len(_GAP)
     if top is not None:
@@ -68,9 +72,11 @@ def trace_tree_lines(
         yield figures + " " * (used - _PERCENT) + terminal.shorten(top, _room(used, terminal))
     depths, parents = [node.depth for node in tree.nodes], [node.parent for node in tree.nodes]
     branches = indents(depths, parents, used, terminal)
-    for line, indent, node in zip(lines, branches, tree.nodes, strict=True):
-        name = fitted(node.frame, _room(used + len(indent), terminal), terminal)
-        yield f"{line}{_GAP}{terminal.dim(indent)}{name}"
+    for place, (line, indent) in enumerate(zip(lines, branches, strict=True)):
+        often = _often(tree.edge(place), terminal.glyphs)
+        room = _room(used + len(indent) + len(often), terminal)
+        name = fitted(tree.nodes[place].frame, room, terminal)
+        yield f"{line}{_GAP}{terminal.dim(indent)}{name}{terminal.dim(often)}"
 
 
 def trace_flat_lines(
@@ -82,13 +88,18 @@ def trace_flat_lines(
     )
     rows = [_row(one.calls, tree, None) for one in functions]
     heats = [row.self_percent for row in rows]
-    titles, *lines = _aligned(
-        _flat_columns(selection, tree.faults, terminal), rows, heats, terminal
-    )
+    compensated = is_compensated(row.calls for row in rows)
+    columns = _flat_columns(selection, tree.faults, terminal, compensated=compensated)
+    titles, *lines = _aligned(columns, rows, heats, terminal)
     yield f"{titles}{_GAP}function, sorted by self"
     room = _room(len(titles) + len(_GAP), terminal)
     for line, one in zip(lines, functions, strict=True):
         yield line + _GAP + fitted(one.frame, room, terminal)
+
+
+def is_compensated(calls: Iterable[Calls]) -> bool:
+    """Whether the time without the probes is known of any calls."""
+    return any(one.compensated_ns is not None for one in calls)
 
 
 def unfinished_line(unfinished: int) -> str:
@@ -97,29 +108,48 @@ def unfinished_line(unfinished: int) -> str:
     return f"# {calls} did not return: not among the calls, and only the time below is known"
 
 
+def _often(edge: Edge | None, glyphs: Glyphs) -> str:
+    """Say how often the caller calls a function in one call, where that is ever more than once."""
+    if edge is None or edge.mean is None:
+        return ""
+    most = edge.per_call[-1][0] if edge.per_call else 1
+    if most == 1 and edge.mean <= 1:
+        return ""
+    mean = f" {glyphs.times}{three_digits(edge.mean)}"
+    if most == 1:
+        return mean
+    return f"{mean} >{fewest(most) - 1}" if most == NO_END else f"{mean} {glyphs.most}{most}"
+
+
 def _row(calls: Calls, tree: TraceTree, per_caller: float | None) -> Row:
     if not calls.timed:
         return Row(calls, per_caller, None, None)
     return Row(calls, per_caller, tree.percent(calls.inclusive_ns), tree.percent(calls.self_ns))
 
 
-def _tree_columns(selection: Selection, faults: int | None, terminal: Terminal) -> list[Column]:
+def _tree_columns(
+    selection: Selection, faults: int | None, terminal: Terminal, *, compensated: bool
+) -> list[Column]:
     inclusive = Column("# incl.", lambda row: _percent(row.inclusive_percent))
-    calls, *rest = _figures(selection, faults, terminal)
+    calls, *rest = _figures(selection, faults, terminal, compensated=compensated)
     if not selection.wide:
         return [inclusive, calls, *rest]
     return [inclusive, calls, Column("/caller", _per_caller), *rest]
 
 
-def _flat_columns(selection: Selection, faults: int | None, terminal: Terminal) -> list[Column]:
+def _flat_columns(
+    selection: Selection, faults: int | None, terminal: Terminal, *, compensated: bool
+) -> list[Column]:
     return [
         Column("#  self", lambda row: _percent(row.self_percent)),
         Column("incl.", lambda row: _percent(row.inclusive_percent)),
-        *_figures(selection, faults, terminal),
+        *_figures(selection, faults, terminal, compensated=compensated),
     ]
 
 
-def _figures(selection: Selection, faults: int | None, terminal: Terminal) -> list[Column]:
+def _figures(
+    selection: Selection, faults: int | None, terminal: Terminal, *, compensated: bool
+) -> list[Column]:
     """Return the columns from the calls on."""
     per = faults if selection.per_fault else None
     calls = Column("calls/fault" if per else "calls", lambda row: _count(row.calls.calls, per))
@@ -130,9 +160,32 @@ def _figures(selection: Selection, faults: int | None, terminal: Terminal) -> li
     p99 = _time("p99", lambda calls: calls.p99_ns, None, terminal)
     longest = _time("max", lambda calls: calls.max_ns, None, terminal)
     off_cpu = Column("off-CPU", lambda row: _share(row.calls.offcpu_share))
+    without = _without_probes(terminal) if compensated else []
     if selection.wide:
-        return [calls, total, own, avg, p50, p99, longest, off_cpu]
-    return [calls, total if per else avg, p99, off_cpu]
+        return [calls, total, own, avg, *without, p50, p99, longest, off_cpu]
+    return [calls, total if per else avg, *without[:1], p99, off_cpu]
+
+
+def _without_probes(terminal: Terminal) -> list[Column]:
+    """Return the mean duration of a call without the probes, and its interval."""
+
+    def of_call(ns: float, row: Row) -> str:
+        per_call = ns / row.calls.timed_calls
+        return "-" * (per_call < 0) + duration(abs(per_call), terminal.glyphs)
+
+    def value(row: Row) -> str:
+        time = row.calls.compensated_ns
+        if time is None or not row.calls.timed_calls:
+            return NOTHING
+        return of_call(time.value, row) + (_MARKS[found[0]] if (found := flags(row.calls)) else " ")
+
+    def interval(row: Row) -> str:
+        time = row.calls.compensated_ns
+        if time is None or not row.calls.timed_calls:
+            return NOTHING
+        return f"{of_call(time.low, row)} to {of_call(time.high, row)}"
+
+    return [Column("comp. ", value), Column("interval", interval)]
 
 
 def _time(

@@ -84,7 +84,9 @@ def json_view(recording: Recording, selection: Selection, _: Terminal) -> Iterat
         return
     trace = selection.trace_tree(recording)
     samples = _samples_beside(recording, selection)
-    check = cross_check(recording, selection.root) if selection.comms is None else None
+    check = None
+    if selection.comms is None:
+        check = cross_check(recording, selection.root, runs=selection.runs)
     more = trace_json_lines(trace, selection, check)
     yield from json_pieces(recording.metadata, samples, selection, more)
 
@@ -95,7 +97,7 @@ def check_view(recording: Recording, selection: Selection, terminal: Terminal) -
         raise no_trace(recording)
     tree = selection.trace_tree(recording)
     yield from trace_header_lines(recording, tree, selection, terminal)
-    yield from check_lines(cross_check(recording, selection.root), terminal)
+    yield from check_lines(cross_check(recording, selection.root, runs=selection.runs), terminal)
 
 
 def _samples_beside(recording: Recording, selection: Selection) -> CallTree:

@@ -18,7 +18,9 @@ from typing import Any
 
 from tests.bench import (
     bench_help,
+    bench_import,
     bench_labels,
+    bench_pairs,
     bench_pictures,
     bench_programs,
     bench_report,
@@ -34,8 +36,10 @@ SUBJECTS = {
         bench_throughput,
         bench_labels,
         bench_programs,
+        bench_pairs,
         bench_wait,
         bench_report,
+        bench_import,
         bench_pictures,
         bench_help,
     )

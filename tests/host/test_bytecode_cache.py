@@ -6,6 +6,7 @@ Whether it was used shows when bcc cannot be imported: then nothing can be compi
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,18 +27,29 @@ def _record(directory: Path, *python: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _compile(directory: Path) -> Path:
-    """Record once, and return the file that this leaves in the cache."""
-    done = _record(directory, "-m", "faultprof")
-    assert done.returncode == 0, done.stderr
+def _stored(directory: Path) -> Path:
     (stored,) = (directory / "faultprof" / "bpf").iterdir()
     return stored
 
 
-def test_nothing_is_compiled_twice(tmp_path: Path) -> None:
-    stored = _compile(tmp_path)
-    assert stored.stat().st_mode & 0o777 == 0o600
-    done = _record(tmp_path, "-c", HIDE_BCC)
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache folder as one recording leaves it."""
+    directory = tmp_path_factory.mktemp("compiled")
+    done = _record(directory, "-m", "faultprof")
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+@pytest.fixture
+def used(compiled: Path, tmp_path: Path) -> Path:
+    """Return a copy of it."""
+    return Path(shutil.copytree(compiled, tmp_path / "used"))
+
+
+def test_nothing_is_compiled_twice(used: Path) -> None:
+    assert _stored(used).stat().st_mode & 0o777 == 0o600
+    done = _record(used, "-c", HIDE_BCC)
     assert done.returncode == 0, done.stderr
 
 
@@ -61,11 +73,15 @@ def _link(stored: Path) -> None:
 
 
 @pytest.mark.parametrize("tamper", [_damage, _give_away, _open_to_all, _link, Path.unlink])
-def test_tampered_bytecode_is_compiled_anew(tmp_path: Path, tamper: Callable[[Path], None]) -> None:
-    tamper(_compile(tmp_path))
-    without = _record(tmp_path, "-c", HIDE_BCC)
-    assert without.returncode == 3
-    assert "cannot import bcc" in without.stderr
-    assert _record(tmp_path, "-m", "faultprof").returncode == 0
-    again = _record(tmp_path, "-c", HIDE_BCC)
-    assert again.returncode == 0, again.stderr
+def test_tampered_bytecode_is_not_used(used: Path, tamper: Callable[[Path], None]) -> None:
+    tamper(_stored(used))
+    done = _record(used, "-c", HIDE_BCC)
+    assert done.returncode == 3
+    assert "cannot import bcc" in done.stderr
+
+
+def test_damaged_bytecode_is_replaced(used: Path) -> None:
+    _damage(_stored(used))
+    assert _record(used, "-m", "faultprof").returncode == 0
+    done = _record(used, "-c", HIDE_BCC)
+    assert done.returncode == 0, done.stderr

@@ -21,7 +21,10 @@ TRACE_NUMBERS = {
     "FUNCTIONS": 9,
     "MAX_NODES": 16,
     "MAX_TASKS": 16,
-    **dict.fromkeys(("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS"), 9),
+    "MULTIPLICITY": 1,
+    **dict.fromkeys(
+        ("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS", "MAP_PAGES"), 9
+    ),
     **dict.fromkeys(
         (
             "OFFSET_TASK_STRUCT_STACK",
@@ -81,6 +84,25 @@ def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
     assert ("on_switch" in programs) == bool(switches["OFFCPU"])
     fentry = {name for name in programs if name.startswith(("kfunc__", "kretfunc__"))}
     assert len(fentry) == 2 * switches["FENTRY"]
+
+
+def test_calibrate() -> None:
+    assert _compile("calibrate.bpf.c", {"LOOPS": 1000}) == {"drive", "drive_once"}
+
+
+@pytest.mark.parametrize("method", ["FENTRY", "KPROBE"])
+def test_perturb(method: str) -> None:
+    numbers = {"FUNCTIONS": 2, "COARSE": 260, "OFFSET_TASK_STRUCT_STACK": 32, "SCOPE_ALL": 0}
+    programs = _compile("perturb.bpf.c", {"FENTRY": 0, "KPROBE": 0, **numbers, method: 1})
+    assert "on_fork" in programs
+    assert len([name for name in programs if name.endswith("template")]) == 2
+
+
+def test_a_trace_without_numbers_per_call() -> None:
+    knobs = dict.fromkeys(("SCOPE_ALL", "OFFCPU", "MULTIPLICITY"), 0)
+    kinds = dict.fromkeys(TRACE_KINDS, 1)
+    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs, **kinds})
+    assert {"enter_template", "enter_many", "hit_template"} <= programs
 
 
 BORROW = """

@@ -2,8 +2,8 @@
 
 pytest collects them here like any others, once per kernel, and they keep their node ids; but in
 the place of the function stands its outcome in that kernel's guest session. The first such test
-of a kernel starts the session, with exactly the selected tests: `-k`, node ids and
-FAULTPROF_KERNELS all work, and `-s` shows the guest's output as it comes.
+starts the sessions, two at a time, with exactly the selected tests: `-k`, node ids and
+FAULTPROF_KERNELS all work, and `-s` shows the guests' output as it comes, one after the other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -21,16 +23,23 @@ from .vm.kernels import KERNELS, selected
 from .vm.machine import Machine
 
 GUEST = Path(__file__).parent / "guest"
+AT_A_TIME = 2
 
 
 class GuestSessions:
-    """The guest sessions of a run: one per kernel, started when it is first asked for."""
+    """The guest sessions of a run: one per kernel, all started when the first is asked for.
+
+    A guest works on one CPU for most of its time, so two beside each other take hardly longer than
+    one; their output would be mixed, so not when it is shown live.
+    """
 
     def __init__(self, *, live: bool) -> None:
         """Show the guests' output as it comes if `live`."""
         self.tests: dict[str, list[str]] = defaultdict(list)
-        self.finished: dict[str, session.GuestSession | VmError] = {}
         self._live = live
+        self._pool = ThreadPoolExecutor(1 if live else AT_A_TIME)
+        self._preparing = Lock()
+        self._sessions: dict[str, Future[session.GuestSession]] = {}
 
     def outcome(self, kernel: str, test: str) -> session.Outcome:
         """Return what became of `test` in the session of `kernel`.
@@ -38,20 +47,26 @@ class GuestSessions:
         Raises:
             VmError: the session did not come to its end, or not to this test.
         """
-        if kernel not in self.finished:
-            self.finished[kernel] = self._run(kernel)
-        finished = self.finished[kernel]
-        if isinstance(finished, VmError):
-            raise finished
+        if not self._sessions:
+            self._sessions = {name: self._pool.submit(self._run, name) for name in self.tests}
+        finished = self._sessions[kernel].result()
         if test not in finished.outcomes:
             raise VmError("the guest session came to its end without this test")
         return finished.outcomes[test]
 
-    def _run(self, kernel: str) -> session.GuestSession | VmError:
-        try:
-            return session.run(session.prepare(KERNELS[kernel]), self.tests[kernel], self._show)
-        except VmError as error:
-            return error
+    def summaries(self) -> list[str]:
+        """Return a line for each session that came to its end."""
+        done = [one for one in self._sessions.values() if one.done() and not one.cancelled()]
+        return [one.result().summary for one in done if one.exception() is None]
+
+    def close(self) -> None:
+        """Start no more sessions; QEMU ends those that run with this process."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, kernel: str) -> session.GuestSession:
+        with self._preparing:  # apt does not work twice at once
+            machine = session.prepare(KERNELS[kernel])
+        return session.run(machine, self.tests[kernel], self._show)
 
     def _show(self, chunk: bytes) -> None:
         if self._live:
@@ -111,10 +126,10 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say how long each kernel took."""
-    finished = config.stash[SESSIONS].finished.values() if SESSIONS in config.stash else ()
-    for done in finished:
-        if isinstance(done, session.GuestSession):
-            terminalreporter.write_line(f"Linux {done.summary}")
+    if SESSIONS in config.stash:
+        for line in config.stash[SESSIONS].summaries():
+            terminalreporter.write_line(f"Linux {line}")
+        config.stash[SESSIONS].close()
 
 
 @pytest.fixture(scope="session")

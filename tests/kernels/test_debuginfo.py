@@ -222,21 +222,24 @@ head -c 64M /dev/zero >/dev/shm/file
 cd /tmp
 for run in first second; do
     start=$EPOCHREALTIME
-    faultprof record -o $run.fprof -- usemem -t 2 --readonly -f /dev/shm/file 64m
+    faultprof record --mode sample -o $run.fprof -- usemem -t 2 --readonly -f /dev/shm/file 64m
     python -c "print('$run recording: %.1f s' % ($EPOCHREALTIME - $start))"
 done
 cp first.fprof second.fprof /results
+usemem=$(ls ~/.cache/faultprof/usemem-*/usemem)
+cd /job/src
+python -m tests.kernels.count_both_ways "$usemem" -t 2 --readonly -f /dev/shm/sparse 16m
 grep -w _stext /proc/kallsyms >/results/stext
 """
 
 
-def test_a_recording_on_the_moved_kernel_shows_do_read_fault_inlined(
+def test_do_read_fault_inlined_on_the_moved_kernel(
     package: KernelDebuginfo,
     index: InlineIndex,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Record shared-file read faults in a guest whose kernel KASLR has moved."""
+    """Record shared-file read faults in a guest whose kernel KASLR has moved, and count them."""
     try:
         machine = replace(session.prepare(KERNEL), memory_mib=3072)
     except UnavailableError as error:
@@ -260,8 +263,12 @@ def test_a_recording_on_the_moved_kernel_shows_do_read_fault_inlined(
         report = run("report", "--json", recording)
         assert report.returncode == 0, report.stderr
         assert "/job/vmlinux" in report.stdout, "the ledger names the debuginfo"
+    counts = re.search(r"(\d+) by condition, (\d+) by address", result.output)
+    assert counts is not None
+    assert counts[1] == counts[2]
+    assert int(counts[1]) >= 4096  # pages of the sparse file
     with capsys.disabled():
-        print("\n" + "\n".join(re.findall(r"\w+ recording: .*", result.output)))
+        print("\n" + "\n".join(re.findall(r"\w+ recording: .*|.* by condition.*", result.output)))
 
 
 def test_the_file_is_found_where_debian_puts_it(

@@ -55,6 +55,8 @@ def test_a_trace_by_run_and_task(tmp_path: Path, loaded: LoadedRecording) -> Non
     assert both.trace(runs=[1], comms=["usemem"]).below("do_anonymous_page").root_ns == 1_600_000
     assert len(both.trace(comms=["bash"])) == len(loaded.trace()) == 0
     assert both.functions() == loaded.functions()
+    assert both.cross_check("walk").samples == 20
+    assert loaded.cross_check().why_not == "no call of handle_mm_fault was traced"
 
 
 def test_a_path_may_be_text(tmp_path: Path) -> None:

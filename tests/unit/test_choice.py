@@ -11,8 +11,13 @@ import pytest
 
 from faultprof.bpf import probing
 from faultprof.bpf.probing import Attempt
+from faultprof.capture import engines
 from faultprof.capture.choice import Choice, choose_mode
 from faultprof.capture.options import RecordOptions
+from faultprof.capture.schedule import Schedule
+from faultprof.capture.scope import Scope
+from faultprof.capture.session import Session
+from faultprof.errors import FaultprofError, unsupported
 
 WORKS, FAILS = Attempt(True), Attempt(False, "switched off")
 
@@ -106,3 +111,66 @@ print(*(name for name in sys.modules if name.rpartition(".")[2] in tracing))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+class FakeEngines:
+    """Engines that can sample, and trace only if told so."""
+
+    summary = "tracing 3 functions by fentry, sampling at 99 Hz"
+    error: FaultprofError | None = None
+
+    def __init__(self, *_: object, trace: bool, **__: object) -> None:
+        self.trace = trace
+        if trace and self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("given", "choice", "error", "trace", "said"),
+    [
+        ({}, Choice(True), None, True, [FakeEngines.summary]),
+        ({}, Choice(False, "no way"), None, False, ["sampling only, not tracing: no way"]),
+        ({"mode": "sample"}, Choice(False), None, False, []),
+        (
+            {},
+            Choice(True),
+            unsupported("no BTF", ""),
+            False,
+            ["sampling only, not tracing: no BTF"],
+        ),
+    ],
+)
+def test_what_is_done_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, Any],
+    choice: Choice,
+    error: FaultprofError | None,
+    trace: bool,
+    said: list[str],
+) -> None:
+    monkeypatch.setattr(engines, "Engines", FakeEngines)
+    monkeypatch.setattr(Session, "_calibration", lambda *_: None)
+    monkeypatch.setattr(FakeEngines, "error", error)
+    lines: list[str] = []
+    session = Session(Schedule((options(**given),)), lines.append, identity=None)
+    made: Any = session._engines(Scope(1), choice)
+    assert (made.trace, lines) == (trace, said)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"mode": "trace"}, unsupported("no BTF", "")),
+        ({"functions": ("f",)}, unsupported("f is inlined", "")),
+        ({}, FaultprofError("a usage error", "")),
+    ],
+)
+def test_a_trace_that_was_asked_for_does_not_turn_into_samples(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], error: FaultprofError
+) -> None:
+    monkeypatch.setattr(engines, "Engines", FakeEngines)
+    monkeypatch.setattr(Session, "_calibration", lambda *_: None)
+    monkeypatch.setattr(FakeEngines, "error", error)
+    session = Session(Schedule((options(**given),)), lambda _: None, identity=None)
+    with pytest.raises(FaultprofError, match=error.message):
+        session._engines(Scope(1), Choice(True))

@@ -164,6 +164,13 @@ def interleaved(values: Sequence[float], blocks: object, session: object = "abc"
 DRIFT = [10.0, 20, 30, 40, 50, 60, 70, 80]
 
 
+def test_a_reader_is_told_that_runs_are_missing() -> None:
+    runs = [RunInfo(number, exit_status=0, wall_s=1.0) for number in range(3)]
+    cut = side_of_recording(metadata(runs, options={"repeat": 10}), "x")
+    assert "cut short: 3 of 10 runs" in cut.notes
+    assert not side_of_recording(metadata(runs, options={"repeat": 3}), "x").notes
+
+
 def test_interleaved_runs_are_compared_block_by_block() -> None:
     base = interleaved(DRIFT, list(range(8)))
     new = interleaved([one + 0.5 for one in reversed(DRIFT)], list(reversed(range(8))))

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultprof.analysis.metrics import UserMetric, run_metrics, usemem_metrics
+from faultprof.analysis.metrics import (
+    UserMetric,
+    prints_usemem_report,
+    run_metrics,
+    usemem_metrics,
+)
 from faultprof.errors import ExitCode, FaultprofError
 
 OUTPUT = """\
@@ -52,7 +57,7 @@ def test_other_output_has_no_metrics() -> None:
 
 @given(st.text(alphabet="0123456789 bytes/usec=KB.\n٣"))
 def test_any_output_is_taken(output: str) -> None:
-    metrics = run_metrics(output, [UserMetric.parse(r"x=(\d{1,9})")])
+    metrics, _ = run_metrics(output, [UserMetric.parse(r"x=(\d{1,9})")])
     assert all(isinstance(value, float) for value in metrics.values())
 
 
@@ -71,7 +76,9 @@ def test_user_metrics(definition: str, expected: float | None) -> None:
     metric = UserMetric.parse(definition)
     assert metric.value(output) == expected
     name = definition.partition("=")[0]
-    assert run_metrics(output, [metric]) == ({} if expected is None else {name: expected})
+    metrics, lacking = run_metrics(output, [metric])
+    assert metrics == ({} if expected is None else {name: expected})
+    assert len(lacking) == (expected is None)
 
 
 @pytest.mark.parametrize("text", ["", "x", "=y", "x=", " =(1)", "x=(", "x=*"])
@@ -86,3 +93,27 @@ def test_definitions_that_cannot_be_used(text: str) -> None:
 def test_matches_that_are_no_numbers(regex: str) -> None:
     with pytest.raises(FaultprofError, match="is no number"):
         UserMetric.parse(f"m={regex}").value("time: 5ms nan " + "9" * 400)
+
+
+def test_one_metric_that_is_no_number_costs_no_other() -> None:
+    wanted = [UserMetric.parse(text) for text in (r"bad=time: (\S+)", r"good=rate (\d+)")]
+    metrics, (said,) = run_metrics("time: 5ms\nrate 7\n" + OUTPUT, wanted)
+    assert metrics["good"] == 7
+    assert metrics["usemem.free_time"] == 2
+    assert "bad" in said
+    assert "5ms" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("usemem 1g", True),
+        ("/opt/bin/usemem 1g", True),
+        ("faultprof workload run anon-w-seq", True),
+        ("make workload", False),
+        ("ls", False),
+    ],
+)
+def test_commands_that_are_listened_to(command: str, expected: bool) -> None:
+    assert prints_usemem_report(command.split()) is expected
+    assert prints_usemem_report(["sh", "-c", command]) is (expected and "usemem" in command)

@@ -144,6 +144,32 @@ def test_another_users_folder_is_not_written_to(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_only_the_newest_files_stay(tmp_path: Path) -> None:
+    directory = CacheDirectory(tmp_path / "cache")
+    for age, name in enumerate(["a1", "a2", "a3", "a4", "other"]):
+        directory.write(name, b"x")
+        os.utime(tmp_path / "cache" / name, (1000 - age, 1000 - age))
+    directory.touch("a4")
+    directory.keep_newest(2, "a[0-9]")
+    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["a1", "a4", "other"]
+
+
+def test_no_link_leads_to_files_that_are_deleted(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a1").touch()
+    (tmp_path / "cache").symlink_to("elsewhere")
+    CacheDirectory(tmp_path / "cache").keep_newest(0, "a[0-9]")
+    assert (tmp_path / "elsewhere" / "a1").exists()
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(0o600, True), (0o644, True), (0o620, False)])
+def test_what_others_may_write_is_not_read_as_own(tmp_path: Path, mode: int, taken: bool) -> None:
+    directory = CacheDirectory(tmp_path)
+    directory.write("a", b"x")
+    (tmp_path / "a").chmod(mode)
+    assert directory.read_own("a") == (b"x" if taken else None)
+
+
 def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_root() == tmp_path / "faultprof"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")

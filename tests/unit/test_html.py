@@ -13,6 +13,7 @@ import quickjs
 from hypothesis import given, settings
 
 from faultprof.analysis.selection import Selection
+from faultprof.analysis.tree import CallTree
 from faultprof.recording.frames import Frame
 from faultprof.recording.paths import PathCount
 from faultprof.recording.reader import Recording
@@ -21,7 +22,7 @@ from faultprof.render.html import page_pieces
 from tests.running import run
 from tests.unit.pictures import data_of
 from tests.unit.recordings import SESSION, Runs, held, random_runs, recorded
-from tests.unit.test_render import NASTY, as_json
+from tests.unit.test_render import NASTY
 from tests.unit.test_trace_render import as_json as trace_json
 from tests.unit.traces import TRACED, held_trace, traced
 
@@ -80,13 +81,13 @@ def trace() -> Recording:
 
 @settings(max_examples=20)
 @given(runs=random_runs())
-def test_functions_agree_with_json(runs: Runs) -> None:
+def test_functions_agree_with_the_report(runs: Runs) -> None:
     recording = held(runs)
     shown = table(Page(page(recording)), "functions")
-    report = as_json(recording)
+    tree = CallTree.from_recording(recording)
     expected = sorted(
-        (f"{one['self_percent']:.2f}%", f"{one['inclusive_percent']:.2f}%")
-        for one in report["functions"]
+        (f"{tree.percent(one.self_samples):.2f}%", f"{tree.percent(one.samples):.2f}%")
+        for one in tree.functions()
     )
     assert sorted((row["self"], row["inclusive"]) for row in shown) == expected
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultprof.capture.quality import judge_samples
+from faultprof.capture.quality import SampledRun, judge_samples
 from faultprof.capture.sampling import Samples, SamplingOptions, key_dtype
 from faultprof.recording.ledger import Ledger
 
@@ -17,7 +17,7 @@ def _judge(kept: int, on_cpu_s: float | None, runs: int | None = None, **losses:
     stats = {"runs": kept if runs is None else runs, "keys": 1, **NO_LOSS, **losses}
     samples = Samples(np.zeros(1, key_dtype(False)), np.array([kept], np.uint64), stats, on_cpu_s)
     ledger = Ledger()
-    judge_samples(ledger, samples, OPTIONS, on_cpu_s)
+    judge_samples(ledger, [SampledRun.of(samples, on_cpu_s)], OPTIONS)
     return ledger
 
 
@@ -48,3 +48,23 @@ def test_missing_samples_are_told_from_scatter(seen: int, good: bool) -> None:
 def test_few_samples_scatter_more() -> None:
     assert not _judge(2, 0.009).degraded
     assert not _judge(0, 0.002).degraded
+
+
+def _judge_runs(*seen: int) -> Ledger:
+    runs = [SampledRun({"runs": one, **NO_LOSS}, one, 5 + one, 10.0) for one in seen]
+    ledger = Ledger()
+    judge_samples(ledger, runs, OPTIONS)
+    return ledger
+
+
+def test_runs_are_added_up() -> None:
+    ledger = _judge_runs(10_000, 9_990)
+    assert not ledger.degraded
+    assert (ledger.counters["samples"], ledger.counters["expected_samples"]) == (19_990, 20_000)
+    assert ledger.counters["distinct_stacks"] == 10_005
+
+
+def test_one_run_that_lacks_samples_is_named_among_many() -> None:
+    ledger = _judge_runs(*[10_000] * 9, 8_000)
+    assert "20% of the expected samples are missing in run 9" in ledger.verdict
+    assert "in run" not in _judge_runs(8_000, 8_000).verdict

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from faultprof.analysis.selection import Selection
+from faultprof.errors import FaultprofError
 from faultprof.recording.frames import SYMBOL, USER, Frame
 from faultprof.recording.paths import PathCount
 from faultprof.recording.reader import Recording
@@ -327,3 +328,17 @@ def test_sanitised_text_is_printable(text: str) -> None:
 def test_sanitise_leaves_ordinary_names_alone() -> None:
     for name in ("do_fault", "operator<<(std::ostream&)", "naïve", "[unknown]", SYMBOL):
         assert sanitise(name) == name
+
+
+def test_one_run_is_shown_alone_and_said(session: Recording) -> None:
+    both = [Selection(run=number) for number in (0, 1)]
+    trees = [one.tree(session) for one in both]
+    assert sum(tree.total for tree in trees) == COMPLETE.tree(session).total
+    assert all(0 < tree.total < COMPLETE.tree(session).total for tree in trees)
+    text = "\n".join(lines("tree", session, both[1]))
+    assert "100 in run 1 of 2, counted from 0" in text
+    assert "next_uptodate_folio" not in text  # it is in run 0 only
+    assert json.loads("\n".join(lines("json", session, both[1])))["run"] == 1
+    with pytest.raises(FaultprofError, match="no run 2") as caught:
+        lines("tree", session, Selection(run=2))
+    assert caught.value.hint == "it has runs 0 to 1"

@@ -51,6 +51,18 @@ def test_a_condition_brings_its_host_along() -> None:
     assert missing_hosts(resolved) == ["do_fault"]
 
 
+def test_a_condition_that_holds_in_one_caller_brings_that_along() -> None:
+    """finish_fault() sets single pages too, and is not filemap_map_order0_folio()."""
+    view = load_view("6.12")
+    resolved = resolve(choose((), ("filemap_map_order0_folio",), view), view)
+    hosts = missing_hosts(resolved)
+    assert sorted(hosts) == ["filemap_map_pages", "set_pte_range"]
+    plan = make_plan([*resolved, *resolve(choose((), hosts, view), view)], "auto")
+    knobs = plan.knobs()
+    assert plan.functions[knobs["MAP_PAGES"]].name == "filemap_map_pages"
+    assert make_plan([], "auto").knobs()["MAP_PAGES"] == 0
+
+
 @pytest.mark.parametrize("attach", ["fentry", "kprobe"])
 def test_one_way_can_be_forced(attach: str) -> None:
     view = load_view("6.12")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from faultprof.analysis.tree import CallTree
 from faultprof.errors import ExitCode, FaultprofError
 from faultprof.recording.frames import Frame
 from faultprof.recording.histogram import bucket_upper_ns
+from faultprof.recording.per_call import MOST, NO_END, fewest, per_call_of
 from faultprof.recording.reader import Recording, read_recording
 from faultprof.recording.schema import COLUMNS, TRACE_COLUMNS, arrow_schema
 from faultprof.recording.traced import TracedNode, TracedPath, contradiction, nodes_from_traced
@@ -63,6 +65,7 @@ def test_traces_survive_the_file(tasks: Tasks) -> None:
                 for bucket, count in enumerate(path.histogram)
                 if count
             }
+            assert node.per_call == per_call_of(path.per_call)
             if path.timed and path.calls:
                 assert (node.min_ns, node.max_ns) == (path.min_ns, path.max_ns)
             else:
@@ -275,6 +278,16 @@ BAD: dict[str, tuple[Spoil, str]] = {
         ),
         "other buckets",
     ),
+    "no numbers per call": (at(MAP_PAGES, per_call=None), "missing values"),
+    "foreign number per call": (
+        at(MAP_PAGES, per_call=[{"most": 3, "count": 1}]),
+        "other buckets than there are",
+    ),
+    "falling numbers per call": (
+        at(MAP_PAGES, per_call=[{"most": 2, "count": 1}, {"most": 1, "count": 1}]),
+        "other buckets than there are",
+    ),
+    "negative callers": (at(MAP_PAGES, per_call=[{"most": 2, "count": -1}]), "out of range"),
     "bucket of other calls": (
         at("ext4_filemap_fault", histogram=[{"upper_ns": 6143, "count": 90}]),
         "begin at the shortest",
@@ -295,14 +308,28 @@ def test_contradictions_are_refused(name: str, tmp_path: Path) -> None:
     assert str(path) in caught.value.message
 
 
-@pytest.mark.parametrize("column", ["calls", "histogram"])
+def test_a_trace_without_numbers_per_call_is_read(tmp_path: Path) -> None:
+    """The first ones had none."""
+    path = tmp_path / "x.fprof"
+    recording = traced(path, TRACED)
+    pq.write_table(recording.nodes.drop_columns(["per_call"]), path)
+    for run, nodes in read_recording(path).traced.items():
+        assert nodes == tuple(replace(node, per_call=()) for node in recording.traced[run])
+
+
+def test_buckets_of_numbers_per_call() -> None:
+    assert [fewest(most) for most in MOST] == [1, 2, 3, 5, 9, 17, 33, 65]
+    assert per_call_of([0, 7, 0, 0, 0, 0, 0, 1]) == ((2, 7), (NO_END, 1))
+
+
+@pytest.mark.parametrize("column", ["calls", "histogram", "per_call"])
 def test_columns_of_a_trace_are_needed(column: str, tmp_path: Path) -> None:
     path = tmp_path / "x.fprof"
     table = traced(path, TRACED).nodes
     place = table.column_names.index(column)
     text = pa.array(["x"] * len(table))
     for damaged, message in (
-        (table.drop_columns([column]), f"column {column} is missing"),
+        *([(table.drop_columns([column]), "is missing")] if column != "per_call" else []),
         (table.set_column(place, column, text), f"column {column} holds string"),
     ):
         pq.write_table(damaged, path)

@@ -215,7 +215,7 @@ def test_text_agrees_with_json(tasks: Tasks, wide: bool) -> None:
         cells, _, name = re.fullmatch(
             r"((?: *[\d.,e+-]+(?: +(?:ns|µs|ms|s)\b|%)?(?:  |$))+)([├└─│ ]*)(.*)", line
         ).groups()  # type: ignore[union-attr]
-        assert name == label(frame_of(node))
+        assert name == label(frame_of(node)) + _often(node)
         expected = [_percent(node["inclusive_ns"], trace), f"{node['calls']:,}"]
         if wide:
             ratio = node["calls_per_caller"]
@@ -228,6 +228,14 @@ def test_text_agrees_with_json(tasks: Tasks, wide: bool) -> None:
         expected.append("-" if share is None else f"{share:.1f}%")
         found = re.findall(r"[\d.,e+-]+(?: +(?:ns|µs|ms|s)\b|%)?", cells)
         assert [" ".join(cell.split()) for cell in found] == expected
+
+
+def _often(node: dict[str, Any]) -> str:
+    mean, per_call = node["calls_per_caller"], node["per_call"] or [[1, 1]]
+    most = max(bound for bound, _ in per_call)
+    if mean is None or (mean <= 1 and most == 1):
+        return ""
+    return f" ×{three_digits(mean)}" + (f" ≤{most}" if most > 1 else "")
 
 
 def _time(ns: float | None) -> str:
@@ -372,6 +380,9 @@ def test_the_multiplicity_of_each_edge_is_there(session: Recording) -> None:
     nodes = {node["name"]: node for node in nodes_of(as_json(session))}
     assert nodes["filemap_map_pages"]["calls_per_caller"] == 36_000 / 22_008
     assert nodes["handle_mm_fault"]["calls_per_caller"] is None
+    assert nodes["filemap_map_pages"]["per_call"] == [[0, 8], [1, 8_000], [2, 14_000]]
+    assert nodes["next_uptodate_folio"]["per_call"][-1] == [NO_END_NS, 1]
+    assert nodes["do_anonymous_page"]["per_call"] is None
 
 
 def test_calls_without_an_end_are_said(session: Recording) -> None:

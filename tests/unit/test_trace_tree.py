@@ -288,6 +288,50 @@ def test_a_second_call_within_a_fault_shows() -> None:
     assert [tree.per_caller(place) for place in range(2)] == [None, 1.5]
 
 
+def with_per_call(one: TracedPath, *buckets: int) -> TracedPath:
+    return one._replace(per_call=buckets)
+
+
+def test_how_many_calls_of_the_caller_made_how_many() -> None:
+    """100 faults: 10 map around never, 60 once, 20 twice, 10 five times."""
+    mapping = with_per_call(path("hm", 1500, 1500, calls=150), 60, 20, 0, 10)
+    tree = tree_of(path("h", 3000, 1500, calls=100), mapping)
+    edge = tree.edge(1)
+    assert edge is not None
+    assert (edge.caller.function, edge.caller_calls, edge.calls, edge.mean) == ("h", 100, 150, 1.5)
+    assert edge.per_call == ((0, 10), (1, 60), (2, 20), (8, 10))
+    assert tree.edge(0) is None
+    assert tree.edges("m") == [edge]
+    assert tree.edges("h") == []
+
+
+def test_runs_and_paths_of_one_caller_are_added_up() -> None:
+    first = [
+        path("a", 90, 50, calls=4),
+        with_per_call(path("ab", 40, 10, calls=4), 4),
+        with_per_call(path("abc", 30, 30, calls=6), 2, 1),
+        path("b", 8, 6, calls=2),
+        with_per_call(path("bc", 2, 2, calls=2), 0, 1),
+    ]
+    second = [path("b", 9, 8), with_per_call(path("bc", 1, 1), 1)]
+    tree = TraceTree.from_recording(held_trace([first, second], ((), ())))
+    (edge,) = tree.edges("c")
+    assert (edge.caller.function, edge.caller_calls, edge.calls) == ("b", 4 + 2 + 1, 6 + 2 + 1)
+    # Below a, one of the 4 calls made none; else all of them made some, two of them two.
+    assert edge.per_call == ((0, 2), (1, 3), (2, 2))
+    below = tree.below("b")
+    assert [below.edge(place) for place in range(2)] == [None, edge]
+    (c,) = [one.calls for one in tree.functions() if one.frame.function == "c"]
+    assert c.per_call == ()
+
+
+def test_impossible_numbers_of_callers_are_not_shown() -> None:
+    tree = tree_of(path("h", 30, 15, calls=3), with_per_call(path("hm", 15, 15, calls=5), 4))
+    edge = tree.edge(1)
+    assert edge is not None
+    assert edge.per_call == ()
+
+
 def test_callers_without_calls_have_no_multiplicity() -> None:
     tree = tree_of(path("ab", 10, 10))
     assert [tree.per_caller(place) for place in range(2)] == [None, None]

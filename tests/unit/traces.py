@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from faultprof.recording.frames import INFERRED, INLINED, Frame
 from faultprof.recording.histogram import BUCKETS, bucket_of
 from faultprof.recording.metadata import Metadata
+from faultprof.recording.per_call import MOST
 from faultprof.recording.reader import Recording, read_recording
 from faultprof.recording.traced import TracedPath
 from faultprof.recording.writer import write_recording
@@ -38,12 +39,16 @@ def histogram(durations: Mapping[int, int]) -> list[int]:
 
 
 class Timed(NamedTuple):
-    """Calls on one path: how many take how many ns, ns off the CPU, and calls left open."""
+    """Calls on one path: how many take how many ns, ns off the CPU, and calls left open.
+
+    ``per_call``: how many of its caller's calls made 1, 2, up to 4, 8, ... of them.
+    """
 
     frames: Frames
     durations: Mapping[int, int]
     offcpu_ns: int = 0
     unfinished: int = 0
+    per_call: Sequence[int] = ()
 
 
 _MM = (Frame("handle_mm_fault"),)
@@ -61,9 +66,13 @@ _FIRST = (
     Timed((*_ANON, Frame("vma_alloc_folio"), Frame("clear_page_erms")), {700: 900_000}),
     Timed(_READ[:-1], {84_000: 22_000, 2_380_000: 8}, 12_000_000),
     Timed(_READ, {84_000: 22_000, 2_380_000: 8}, 12_000_000),
-    Timed(_MAP, {40_000: 22_000, 60_000: 14_000}),
-    Timed((*_MAP, Frame("next_uptodate_folio")), {300: 300_000, 9_000: 40_000, 31: 12_000}),
-    Timed(_SET, {450: 352_000}),
+    Timed(_MAP, {40_000: 22_000, 60_000: 14_000}, per_call=(8_000, 14_000)),
+    Timed(
+        (*_MAP, Frame("next_uptodate_folio")),
+        {300: 300_000, 9_000: 40_000, 31: 12_000},
+        per_call=(0, 500, 0, 20, 21_000, 0, 0, 1),
+    ),
+    Timed(_SET, {450: 352_000}, per_call=(0, 0, 0, 0, 22_000)),
     Timed((*_READ, Frame("folio_wait_bit_common")), {2_100_000: 6}, 12_000_000, unfinished=2),
     Timed((*_READ, Frame("ext4_filemap_fault", "ext4")), {5_000: 90}),
 )
@@ -97,6 +106,7 @@ def paths_of(timed: Sequence[Timed], comm: str = "usemem") -> list[TracedPath]:
             max_ns=max(one.durations),
             offcpu_ns=one.offcpu_ns,
             histogram=histogram(one.durations),
+            per_call=one.per_call,
         )
         for one in timed
         if (one_calls := sum(one.durations.values()))
@@ -204,8 +214,22 @@ def traced_paths(tasks: Mapping[str, Sequence[Call]]) -> list[TracedPath]:
         by_path: dict[Frames, list[Call]] = {}
         for path, call in events(calls):
             by_path.setdefault(path, []).append(call)
-        paths += [totals(comm, found, path) for path, found in by_path.items()]
+        per_call = _per_call(calls)
+        paths += [
+            totals(comm, found, path)._replace(per_call=per_call.get(path, ()))
+            for path, found in by_path.items()
+        ]
     return paths
+
+
+def _per_call(calls: Sequence[Call]) -> dict[Frames, list[int]]:
+    """Return for each path how many of its caller's calls made 1, 2, up to 4, 8, ... calls."""
+    found: dict[Frames, list[int]] = {}
+    for path, call in events(calls):
+        for frame, count in Counter(callee.frame for callee in call.callees).items():
+            buckets = found.setdefault((*path, frame), [0] * len(MOST))
+            buckets[next(place for place, most in enumerate(MOST) if count <= most)] += 1
+    return found
 
 
 _MODULES = {"alpha": "", "beta": "", "gamma": "ext4", "zeta;eta": "", "handle_mm_fault": ""}

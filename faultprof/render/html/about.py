@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from faultprof.analysis.cross_check import cross_check
+from faultprof.analysis.selection import Selection
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
 from faultprof.recording.schema import SAMPLE
@@ -43,9 +44,9 @@ def _box(recording: Recording, label: str) -> str:
 
 def _entries(recording: Recording) -> Iterator[tuple[str, str]]:
     if not recording.has_trace:
-        yield from sampled_entries(recording.metadata)
+        yield from sampled_entries(recording.metadata, Selection())
         return
-    yield from traced_entries(recording)
+    yield from traced_entries(recording, Selection())
     if recording.metadata.frequency:
         yield "check", check_text(cross_check(recording))
 

@@ -28,7 +28,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     last in a session that is given this directory, as a guest's is: pytest registers this file
     then before its own hook for the parameters of fixtures, and calls the later ones first.
     """
-    names = [kernel.name for kernel in selected()]
+    module = metafunc.module.__name__.rpartition(".")[2]
+    names = [kernel.name for kernel in selected() if module in (kernel.modules or (module,))]
     metafunc.parametrize("kernel", names, indirect=True, scope="session")
 
 

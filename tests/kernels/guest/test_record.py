@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,52 @@ def test_samples_are_frequency_times_time_on_cpu(tmp_path: Path) -> None:
         return (abs(run.samples - 97 * run.on_cpu_s) - 2) / (97 * run.on_cpu_s)
 
     assert comes_within(0.03, deviation)
+
+
+# Takes 500 more faults each time, and leaves something behind that then takes faults on and on.
+_MORE_EACH_TIME = """
+import mmap, os, pathlib, sys, time
+count = pathlib.Path(sys.argv[1])
+number = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(number))
+def touch(pages):
+    memory = mmap.mmap(-1, pages << 12)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for page in range(pages):
+        memory[page << 12] = 1
+parent = os.getpid()
+if os.fork() == 0:
+    os.setsid()
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    time.sleep(1)  # by then its own run has been read out
+    for _ in range(100):
+        touch(100)
+        time.sleep(0.01)
+    os._exit(0)
+touch(500 * number)
+"""
+
+
+def test_traced_runs_are_apart(tmp_path: Path) -> None:
+    import sys
+
+    import faultprof
+    from tests.running import record
+
+    out, count = tmp_path / "x.fprof", tmp_path / "count"
+    arguments = ["--mode", "trace", "-f", "handle_mm_fault", "--repeat", "4", *SLOW, "--"]
+    record(out, *arguments, sys.executable, "-c", _MORE_EACH_TIME, str(count), timeout=900)
+    loaded = faultprof.load(out)
+    trees = [loaded.trace(runs=[number]) for number in range(4)]
+    calls = [tree.faults or 0 for tree in trees]
+    # The first run finds files that are not cached yet.
+    for fewer, more in itertools.pairwise(calls[1:]):
+        assert 450 < more - fewer < 550, calls
+    assert sum(calls) == loaded.trace().faults
+    ledger = loaded.metadata.ledger
+    assert not [note.text for note in ledger.notes if "trace of run" in note.text]
+    assert ledger.counters["unmatched_returns"] == 0
 
 
 def test_nothing_stays_attached() -> None:

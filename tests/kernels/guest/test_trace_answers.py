@@ -1,20 +1,40 @@
-"""Traced calls are exact: programs that touch a number of pages, and then another, both prime."""
+"""A trace says what is known beforehand.
+
+Calls: programs touch a number of pages, and then another, both prime. Times: some is burnt.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+from .burner import Burner
+from .traced_shell import TracedShell, assert_consistent, compiled, setting
+
+if TYPE_CHECKING:
+    from faultprof.capture.trace_totals import NodeTotals
+
+    Totals = dict[tuple[str, ...], NodeTotals]
 
 FEW, MANY = 211, 1009
 FEW_HUGE, MANY_HUGE = 3, 7
 
-METHODS = ("kprobe", "fentry")
 # An IOMMU driver has a function of this name too, and BTF does not tell which one is meant.
 NO_FENTRY = {"6.1": ("do_fault", "do_read_fault", "do_cow_fault", "do_shared_fault")}
+
+# A time that is burnt for each page, at a function that is called once for it on every kernel.
+DOSE_NS, DOSED = 50_000, "__mem_cgroup_charge"
+# Whose own time it is: of the nearest function that is traced.
+BURNERS = {"6.1": "__handle_mm_fault"}
+BURNER = "do_anonymous_page"
+# Short rounds without and with the dose take turns. What a hypervisor does meanwhile only adds
+# time: of each kind the quickest round counts.
+DOSED_PAGES, PAIRS = 7, 31
 
 # Kernels that preempt can skip an fentry program, and count it: such a run says nothing.
 ATTEMPTS = 4
@@ -66,33 +86,24 @@ CASES = {
         pages=(FEW_HUGE, MANY_HUGE),
     ),
 }
-FUNCTIONS = tuple(
-    dict.fromkeys(name for case in CASES.values() for name in (*case.per_page, *case.never))
-)
 
 
 @pytest.fixture(scope="module")
 def touch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the program that touches pages."""
-    from .traced_shell import compiled
-
     return compiled("touch.c", tmp_path_factory.mktemp("touch"))
 
 
-@pytest.fixture(scope="module", params=METHODS)
-def shell(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Return a traced shell for each way of attaching."""
-    from .traced_shell import TracedShell
-
-    traced = TracedShell(FUNCTIONS, request.param)
+@pytest.fixture(scope="module", params=("kprobe", "fentry"))
+def shell(request: pytest.FixtureRequest) -> Iterator[TracedShell]:
+    """Return a traced shell for each way of attaching; one for all tests, as it takes long."""
+    traced = TracedShell(request.param)
     yield traced
     traced.close()
 
 
-def _calls(shell: Any, touch: Path, what: str, tasks: str) -> list[dict[str, int]]:
+def _calls(shell: TracedShell, touch: Path, what: str, tasks: str) -> list[dict[str, int]]:
     """Return the calls of each round; of a run in which the kernel skipped none."""
-    from .traced_shell import setting
-
     file = Path("/dev/shm/faultprof-touch")
     pages = CASES[what].pages
     command = f"{touch} {what} {tasks} {file} {' '.join(map(str, pages))}"
@@ -103,7 +114,7 @@ def _calls(shell: Any, touch: Path, what: str, tasks: str) -> list[dict[str, int
     ):
         for _ in range(ATTEMPTS):
             skipped = shell.skipped()
-            calls: list[dict[str, int]] = shell.calls_by_round(command, len(pages))
+            calls = shell.calls_by_round(command, len(pages))
             file.unlink(missing_ok=True)
             if shell.skipped() == skipped:
                 return calls
@@ -118,7 +129,9 @@ def _calls(shell: Any, touch: Path, what: str, tasks: str) -> list[dict[str, int
         *((what, tasks) for what in ("anon", "read") for tasks in ("t4", "p2", "f3")),
     ],
 )
-def test_each_page_is_one_call(shell: Any, touch: Path, kernel: str, what: str, tasks: str) -> None:
+def test_each_page_is_one_call(
+    shell: TracedShell, touch: Path, kernel: str, what: str, tasks: str
+) -> None:
     absent = NO_FENTRY.get(kernel, ()) if shell.attach == "fentry" else ()
     expected = CASES[what].calls(kernel, int(tasks.strip("tpf")))
     for found, calls in zip(_calls(shell, touch, what, tasks), expected, strict=True):
@@ -127,13 +140,49 @@ def test_each_page_is_one_call(shell: Any, touch: Path, kernel: str, what: str, 
         }
 
 
-def test_the_tree_adds_up(shell: Any) -> None:
-    """Last of all, since it ends the trace."""
-    from .traced_shell import assert_consistent
+def test_the_tree_adds_up(shell: TracedShell) -> None:
+    assert_consistent(shell.tracer.totals())
+    counters = shell.tracer.counters()
+    for loss in ("too_deep", "tasks_full", "nodes_full"):
+        assert counters[loss] == 0, (loss, counters)
+    if not shell.skipped():
+        assert counters["unmatched_returns"] == counters["missed_returns"] == 0
 
-    result = shell.tracer.stop()
-    assert_consistent(result.nodes)
-    for loss in ("too_deep", "tasks_full", "nodes_full", "lost_tasks"):
-        assert result.stats[loss] == 0, (loss, result.stats)
-    if not result.misses and not result.kprobe_misses:
-        assert result.stats["unmatched_returns"] == result.stats["missed_returns"] == 0
+
+def _self_times(before: Totals, after: Totals) -> dict[str, float]:
+    """Return each function's own nanoseconds a call, between two looks at the trace."""
+    times = {}
+    for path, totals in after.items():
+        calls, own = totals.calls, totals.self_ns
+        if path in before:
+            calls, own = calls - before[path].calls, own - before[path].self_ns
+        if calls == DOSED_PAGES:  # or a path of the shell
+            times[path[-1]] = own / calls
+    return times
+
+
+@pytest.mark.parametrize("shell", ["kprobe"], indirect=True)
+def test_burnt_time_is_its_functions_own(shell: TracedShell, touch: Path, kernel: str) -> None:
+    times: dict[int, list[dict[str, float]]] = {0: [], DOSE_NS: []}
+    with (
+        setting("/sys/kernel/mm/transparent_hugepage/enabled", "never"),
+        closing(Burner(DOSED)) as burner,
+    ):
+        shell.begin(f"{touch} anon 1 -" + f" {DOSED_PAGES}" * (2 * PAIRS))
+        looks = [shell.tracer.totals()]
+        for dose in PAIRS * [0, DOSE_NS]:
+            burner.set_dose(dose)
+            shell.next_round()
+            looks.append(shell.tracer.totals())
+            times[dose].append(_self_times(*looks[-2:]))
+        shell.end()
+        assert burner.burnt == PAIRS * DOSED_PAGES
+    burner_name = BURNERS.get(kernel, BURNER)
+    grown = {
+        name: min(own[name] for own in times[DOSE_NS]) - min(own[name] for own in times[0])
+        for name in times[0][0]
+    }
+    print(grown)
+    assert set(grown) >= {"handle_mm_fault", "__handle_mm_fault", "folio_add_lru", burner_name}
+    assert grown.pop(burner_name) == pytest.approx(DOSE_NS, rel=0.1)
+    assert grown == pytest.approx(dict.fromkeys(grown, 0), abs=0.1 * DOSE_NS)

@@ -40,7 +40,7 @@
 #include <unistd.h>
 
 #define MAX_TASKS 16
-#define MAX_ROUNDS 16
+#define MAX_ROUNDS 64
 #define PAGE 4096UL
 #define HUGE (2UL << 20)
 #define STACK (64UL << 10)

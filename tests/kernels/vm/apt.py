@@ -18,6 +18,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 REQUIRED: Mapping[str, str] = {
     "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-system-aarch64": "qemu-system-arm",
     "mmdebstrap": "mmdebstrap",
     "busybox": "busybox-static",
     "mke2fs": "e2fsprogs",

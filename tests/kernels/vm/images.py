@@ -10,50 +10,72 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import apt, cache
 from .errors import VmError, tool
+from .kernels import NATIVE
 
 REPOSITORY = Path(__file__).parents[3]
 CUSTOMIZE = Path(__file__).with_name("customize.sh")
+UNPACKED = Path(__file__).with_name("unpacked.sh")
 
 PACKAGES = (
     *("python3", "python3-bpfcc", "python3-venv", "python3-pip"),
-    *("bpftool", "linux-perf", "gcc", "libc6-dev"),
+    *("bpftool", "bpftrace", "linux-perf", "gcc", "libc6-dev"),
     *("kmod", "procps", "util-linux", "iproute2", "sudo"),
 )
 TEST_TOOLS = ("pytest", "hypothesis")
+
+# What a guest test needs where no program of a userland can be run while it is built.
+FOREIGN_PACKAGES = (
+    *("python3", "python3-bpfcc", "python3-numpy", "python3-pytest", "gcc", "libc6-dev"),
+    *("base-files", "bash", "coreutils", "dash", "grep", "kmod", "sed", "tar", "util-linux"),
+)
 
 
 @dataclass(frozen=True)
 class Userland:
     """A Debian release as a root file system."""
 
-    name: str
+    release: str
     """Debian's code name."""
-    architecture: str = "amd64"
+    architecture: str = NATIVE
     """Debian's name of the machine architecture."""
+
+    @property
+    def name(self) -> str:
+        """The userland's name: the release, with a foreign architecture behind."""
+        suffix = "" if self.architecture == NATIVE else f"-{self.architecture}"
+        return self.release + suffix
 
     @property
     def suites(self) -> tuple[str, ...]:
         """The suites that an up-to-date machine of this release installs from."""
-        return (self.name, f"{self.name}-updates", f"{self.name}-security")
+        return (self.release, f"{self.release}-updates", f"{self.release}-security")
 
 
-USERLANDS = {userland.name: userland for userland in (Userland("bookworm"), Userland("trixie"))}
+USERLANDS = {
+    userland.name: userland
+    for userland in (Userland("bookworm"), Userland("trixie"), Userland("bookworm", "arm64"))
+}
 
 
 def image(userland: Userland) -> Path:
     """Return the ext4 image of `userland` from the cache, built if it is not there."""
     modules = python_modules()
-    recipe = (userland, PACKAGES, modules, CUSTOMIZE.read_text())
+    recipe: object = (userland, PACKAGES, modules, CUSTOMIZE.read_text())
+    if userland.architecture != NATIVE:
+        recipe = (userland, FOREIGN_PACKAGES, UNPACKED.read_text())
 
     def build(directory: Path) -> None:
         tree = directory / "tree"
-        _bootstrap(userland, tree, modules)
+        if userland.architecture == NATIVE:
+            _bootstrap(userland, tree, modules)
+        else:
+            _unpack(userland, tree)
         _make_ext4(tree, directory / "root.ext4")
         shutil.rmtree(tree)
 
@@ -67,6 +89,21 @@ def python_modules() -> tuple[str, ...]:
 
 
 def _bootstrap(userland: Userland, tree: Path, modules: Sequence[str]) -> None:
+    options = ("--variant=minbase", f"--include={','.join(PACKAGES)}")
+    environment = {**os.environ, "PYTHON_MODULES": "\n".join(modules)}
+    _debootstrap(userland, tree, (*options, f"--customize-hook={CUSTOMIZE}"), environment)
+
+
+def _unpack(userland: Userland, tree: Path) -> None:
+    """Fill `tree` with unpacked packages: to install them, their own scripts would have to run."""
+    options = ("--variant=extract", f"--include={','.join(FOREIGN_PACKAGES)}")
+    _debootstrap(userland, tree, options, os.environ)
+    tool([UNPACKED, tree])
+
+
+def _debootstrap(
+    userland: Userland, tree: Path, options: Sequence[str], environment: Mapping[str, str]
+) -> None:
     if os.geteuid() != 0:
         raise VmError(f"root is needed to build the {userland.name} root file system")
     sources = tree.with_name("debian.sources")
@@ -74,14 +111,11 @@ def _bootstrap(userland: Userland, tree: Path, modules: Sequence[str]) -> None:
     unneeded = ("doc", "man", "info", "locale")
     tool(
         [
-            *("mmdebstrap", "--mode=root", "--variant=minbase"),
-            f"--architectures={userland.architecture}",
-            f"--include={','.join(PACKAGES)}",
+            *("mmdebstrap", "--mode=root", f"--architectures={userland.architecture}"),
             *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in unneeded),
-            f"--customize-hook={CUSTOMIZE}",
-            *(userland.name, tree, sources),
+            *(*options, userland.release, tree, sources),
         ],
-        env={**os.environ, "PYTHON_MODULES": "\n".join(modules)},
+        env=environment,
     )
 
 

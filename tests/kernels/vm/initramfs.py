@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import cache
+from .apt import Archive
 from .errors import VmError, tool
-from .kernels import InstalledKernel
+from .kernels import NATIVE, InstalledKernel, Kernel
 
 MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "ext4", "overlay")
 """What `init.sh` needs; a kernel that does not list one as a module has it built in.
@@ -42,7 +43,7 @@ def initramfs(installed: InstalledKernel) -> Path:
 def _fill(tree: Path, installed: InstalledKernel) -> None:
     for name in ("bin", "modules", "boot"):
         (tree / name).mkdir(parents=True)
-    shutil.copy2(shutil.which("busybox") or "busybox", tree / "bin/busybox")
+    shutil.copy2(_busybox(installed.kernel), tree / "bin/busybox")
     shutil.copy2(INIT, tree / "init")
     (tree / "init").chmod(0o755)
     # A Debian machine has its kernel's configuration in /boot, where programs look for it.
@@ -53,6 +54,22 @@ def _fill(tree: Path, installed: InstalledKernel) -> None:
         (tree / "modules" / name).write_bytes(_decompressed(path))
         order.append(name)
     (tree / "modules/order").write_text("".join(f"{name}\n" for name in order))
+
+
+def _busybox(kernel: Kernel) -> Path:
+    """Return a static busybox for the kernel's architecture: this machine's own, or Debian's."""
+    if kernel.architecture == NATIVE:
+        return Path(shutil.which("busybox") or "busybox")
+
+    def build(directory: Path) -> None:
+        state = directory / "apt"
+        archive = Archive(state, kernel.suites, kernel.architecture)
+        tool(["dpkg-deb", "-x", archive.download("busybox-static", state), directory / "tree"])
+        (directory / "tree/bin/busybox").rename(directory / "busybox")
+        shutil.rmtree(state)
+
+    recipe = (kernel.suites, kernel.architecture)
+    return cache.entry(f"busybox-{kernel.architecture}", recipe, build) / "busybox"
 
 
 def _load_order(modules: Path) -> Iterator[Path]:

@@ -16,6 +16,9 @@ from . import cache
 from .apt import Archive
 from .errors import VmError, tool
 
+NATIVE = "amd64"
+"""The architecture whose programs run on this machine."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -27,15 +30,17 @@ class Kernel:
     """Debian suites in which to look for the newest package of the series."""
     userland: str
     """Name of the root file system (images.py) that the kernel is tested with."""
-    architecture: str = "amd64"
+    architecture: str = NATIVE
     """Debian's name of the machine architecture."""
     kaslr: bool = False
     """Whether the tests boot it with a randomised address."""
+    modules: tuple[str, ...] = ()
+    """Modules of guest tests that run on it; none given: all."""
 
     @property
     def name(self) -> str:
         """The kernel's name in the catalogue: the series, with a foreign architecture behind."""
-        suffix = "" if self.architecture == "amd64" else f"-{self.architecture}"
+        suffix = "" if self.architecture == NATIVE else f"-{self.architecture}"
         return self.series + suffix
 
     @property
@@ -54,6 +59,14 @@ KERNELS = {
         # Addresses move at each boot of this one: nothing may depend on where the kernel lies.
         Kernel("6.12", _BOOKWORM, userland="bookworm", kaslr=True),
         Kernel("7.3", ("trixie-backports",), userland="trixie"),
+        # Emulated all the slower: only what an architecture may have of its own.
+        Kernel(
+            "6.12",
+            _BOOKWORM,
+            userland="bookworm-arm64",
+            architecture="arm64",
+            modules=("test_trace_answers",),
+        ),
     )
 }
 

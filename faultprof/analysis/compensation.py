@@ -1,0 +1,292 @@
+"""What the probes themselves cost a traced call tree, and the times without it.
+
+Knows: the formulas of compensation, and when their result means little or nothing.
+Leaves to others: what a probe costs on a machine (``capture.calibration``), the tree
+(``trace_tree``), showing both times (``render``).
+
+A pair of probes costs *a* (entry to clock read), *b* (clock read to the function's body), *c* (end
+of the body to clock read) and *d* (clock read to return). b + c lie inside the function's own
+interval, a + d in its caller's; everything lies in the intervals of the callers above. So
+
+    inclusive(f) = measured(f) - N(f) (b + c)(f) - sum over descendants g of N(g) (a + b + c + d)(g)
+    self(f) = inclusive(f) - sum over children of their inclusive
+
+(Malony & Shende, Overhead Compensation in Performance Profiling, Euro-Par 2004, as TAU does it). A
+probe that only counts has no interval: all of it lies in its caller's. A function that is told by a
+condition in its host has no probe: it shares the host's interval, b + c of it once.
+
+The subtraction is exact for each thread alone. It does not undo what the probes did to *other*
+threads: who waited for whom (Malony & Shende 2005). Nothing is clamped: a negative time says that
+the calibrated cost does not hold there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from faultprof.analysis.calls import Calls, Overhead
+from faultprof.analysis.statistics import Estimate, spread_of_sum
+from faultprof.analysis.trace_tree import TraceNode, TraceTree
+from faultprof.recording.calibration import (
+    CONDITION,
+    FAULT_FLAGS,
+    FREE,
+    HIT,
+    Calibration,
+    calibration_of,
+)
+
+if TYPE_CHECKING:
+    from faultprof.recording.reader import Recording
+
+CONTENDED_SHARE = 0.05
+"""Part of a node's inclusive time off the CPU from which on it is taken to be one of waiting."""
+
+
+class Flag(StrEnum):
+    """Why a compensated time is not to be relied on."""
+
+    OVERHEAD_LIMITED = "overhead-limited"
+    CONTENDED = "not compensable: contended"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeCost:
+    """What one hit of a pair costs, in nanoseconds.
+
+    Args:
+        inner: b + c, inside the function's own interval.
+        outer: a + d, in its caller's.
+    """
+
+    inner: Estimate
+    outer: Estimate
+
+    @property
+    def total(self) -> Estimate:
+        """The whole pair."""
+        return _plus(self.inner, self.outer)
+
+
+NO_COST = Estimate(0, 0, 0)
+
+Costs = Mapping[str, ProbeCost]
+"""Costs by the kind of probe: ``kprobe``, ``fentry``, these with a feature behind it, and HIT."""
+
+
+def costs_of(calibration: Calibration) -> Costs:
+    """Return the cost of each kind of probe that a calibration measured.
+
+    It is that of one thread; where more threads made it dearer, the interval reaches up to there.
+    """
+    costs: dict[str, ProbeCost] = {}
+    for one in sorted(calibration.measured, key=lambda one: one.threads):
+        inner, outer = Estimate(*(one.inside_ns or FREE)), Estimate(*one.outside_ns)
+        if one.kind in costs:
+            before = costs[one.kind]
+            inner, outer = _reaching(before.inner, inner), _reaching(before.outer, outer)
+        costs[one.kind] = ProbeCost(inner, outer)
+    return costs
+
+
+def compensated_tree(
+    recording: Recording,
+    *,
+    runs: Collection[int] | None = None,
+    comms: Collection[str] | None = None,
+) -> TraceTree:
+    """Return a recording's traced tree, compensated where it knows what its probes cost.
+
+    Of several runs, the intervals hold what these differ by too: the calibration's and Student's t
+    of the runs, added up in squares.
+
+    Args:
+        recording: where the calls come from.
+        runs: numbers of the runs to take; None for all.
+        comms: names of the tasks to take; None for all.
+
+    Raises:
+        FaultprofError: exit code 4, when the trace or the calibration is damaged.
+    """
+    calibration = calibration_of(recording.metadata.calibration)
+    tree = TraceTree.from_recording(recording, runs=runs, comms=comms)
+    if calibration is None:
+        return tree
+    kinds, costs = Kinds(recording.metadata.functions), costs_of(calibration)
+    whole = compensate(tree, kinds, costs)
+    chosen = [run for run in recording.traced if runs is None or run in runs]
+    if len(chosen) < 2:
+        return whole
+    single = [TraceTree.from_recording(recording, runs=(run,), comms=comms) for run in chosen]
+    return _with_spread(whole, [compensate(one, kinds, costs) for one in single])
+
+
+Path = tuple[tuple[str, str], ...]
+
+
+def _with_spread(whole: TraceTree, runs: Sequence[TraceTree]) -> TraceTree:
+    """Widen the intervals of the runs' sum by what the runs differ by."""
+    known = [dict(zip(_paths(run), run.nodes, strict=True)) for run in runs]
+    nodes = []
+    for path, node in zip(_paths(whole), whole.nodes, strict=True):
+        overhead = node.calls.overhead
+        if overhead is not None and node.calls.timed:
+            calls = [run[path].calls if path in run else Calls() for run in known]
+            inclusive = [one.inclusive_ns - _value(one, "inclusive") for one in calls]
+            own = [one.self_ns - _value(one, "own") for one in calls]
+            overhead = Overhead(
+                _widened(overhead.inclusive, spread_of_sum(inclusive)),
+                _widened(overhead.own, spread_of_sum(own)),
+            )
+        nodes.append(node._replace(calls=replace(node.calls, overhead=overhead)))
+    return replace(whole, nodes=tuple(nodes))
+
+
+def _value(calls: Calls, part: str) -> float:
+    return getattr(calls.overhead, part).value if calls.overhead is not None else 0.0
+
+
+def _widened(cost: Estimate, width: float) -> Estimate:
+    below = math.hypot(cost.value - cost.low, width)
+    above = math.hypot(cost.high - cost.value, width)
+    return Estimate(cost.value, cost.value - below, cost.value + above)
+
+
+def _paths(tree: TraceTree) -> list[Path]:
+    paths: list[Path] = []
+    for node in tree.nodes:
+        above = paths[node.parent] if node.parent >= 0 else ()
+        paths.append((*above, node.frame[:2]))
+    return paths
+
+
+class Kinds:
+    """What kind of probe each traced function had.
+
+    Args:
+        functions: a recording's ``metadata.functions``; what is not understood has no cost.
+    """
+
+    def __init__(self, functions: Mapping[str, Any]) -> None:
+        known = {name: one for name, one in functions.items() if isinstance(one, Mapping)}
+        self._functions = known
+        self._hosts = {one.get("symbol") for one in known.values() if one.get("how") == "condition"}
+
+    def is_conditional(self, function: str) -> bool:
+        """Whether the function is told by a condition in its host, without a probe of its own."""
+        return bool(self._functions.get(function, {}).get("how") == "condition")
+
+    def of(self, function: str) -> str | None:
+        """Return the kind of probe; None when it has none of its own, or is not known."""
+        one = self._functions.get(function)
+        if one is None or not one.get("traced", True) or one.get("how") == "condition":
+            return None
+        if one.get("how") == "inlined":
+            return HIT
+        method = one.get("method")
+        if not isinstance(method, str):
+            return None
+        if function == "handle_mm_fault":
+            return method + FAULT_FLAGS
+        return method + CONDITION if one.get("symbol") in self._hosts else method
+
+
+def cost_of(kind: str | None, costs: Costs) -> ProbeCost | None:
+    """Return what a kind of probe costs, without its feature where that was not calibrated."""
+    if kind is None:
+        return None
+    return costs.get(kind) or costs.get(kind.partition("+")[0])
+
+
+def compensate(tree: TraceTree, kinds: Kinds, costs: Costs) -> TraceTree:
+    """Return a whole tree whose calls know the overhead in their times.
+
+    Args:
+        tree: not cut: the overhead of a hidden node would be lost.
+        kinds: of the functions' probes.
+        costs: of each kind; nodes whose probe is not among them, and all above, stay without.
+    """
+    own = [_own_overhead(tree.nodes, place, kinds, costs) for place in range(len(tree))]
+    inside: list[Estimate | None] = [None if one is None else one.inner for one in own]
+    of_self = list(inside)
+    for place in range(len(tree) - 1, -1, -1):  # children come after their callers
+        parent = tree.nodes[place].parent
+        if parent < 0:
+            continue
+        step, below = _outside(own[place]), inside[place]
+        inside[parent] = _plus_known(inside[parent], step, below)
+        of_self[parent] = _plus_known(of_self[parent], step)
+    nodes = [
+        node._replace(calls=replace(node.calls, overhead=_overhead(whole, part)))
+        for node, whole, part in zip(tree.nodes, inside, of_self, strict=True)
+    ]
+    return replace(tree, nodes=tuple(nodes))
+
+
+def _own_overhead(
+    nodes: Sequence[TraceNode], place: int, kinds: Kinds, costs: Costs
+) -> ProbeCost | None:
+    """Return what a node's own probes cost over all its calls; None when that is not known."""
+    node = nodes[place]
+    function, calls = node.frame.function, node.calls.calls
+    if kinds.is_conditional(function):
+        if not node.calls.timed or node.parent < 0:
+            return ProbeCost(NO_COST, NO_COST)  # counted where its host returns
+        host = cost_of(kinds.of(nodes[node.parent].frame.function), costs)
+        # The host's b + c, which the host's own calls have already: taken back outside.
+        return None if host is None else _shared(_times(host.inner, calls))
+    cost = cost_of(kinds.of(function), costs)
+    if cost is None:
+        return None
+    return ProbeCost(_times(cost.inner, calls), _times(cost.outer, calls))
+
+
+def _shared(inner: Estimate) -> ProbeCost:
+    return ProbeCost(inner, Estimate(-inner.value, -inner.low, -inner.high))
+
+
+def _outside(own: ProbeCost | None) -> Estimate | None:
+    return None if own is None else own.outer
+
+
+def _overhead(inclusive: Estimate | None, own: Estimate | None) -> Overhead | None:
+    return None if inclusive is None or own is None else Overhead(inclusive, own)
+
+
+def _times(cost: Estimate, count: int) -> Estimate:
+    return Estimate(count * cost.value, count * cost.low, count * cost.high)
+
+
+def _plus(*parts: Estimate) -> Estimate:
+    """Add up costs that are off in the same direction, if they are off: their bounds add up."""
+    return Estimate(
+        sum(part.value for part in parts),
+        sum(part.low for part in parts),
+        sum(part.high for part in parts),
+    )
+
+
+def _reaching(one: Estimate, other: Estimate) -> Estimate:
+    return Estimate(one.value, min(one.low, other.low), max(one.high, other.high))
+
+
+def _plus_known(*parts: Estimate | None) -> Estimate | None:
+    known = [part for part in parts if part is not None]
+    return _plus(*known) if len(known) == len(parts) else None
+
+
+def flags(calls: Calls) -> tuple[Flag, ...]:
+    """Return why the compensated inclusive time of ``calls`` is not to be relied on."""
+    found = []
+    if calls.overhead is not None and calls.timed:
+        left = calls.inclusive_ns - calls.overhead.inclusive.value
+        if calls.calls and calls.overhead.inclusive.value >= left:
+            found.append(Flag.OVERHEAD_LIMITED)
+    share = calls.offcpu_share
+    if calls.overhead is not None and share is not None and share >= CONTENDED_SHARE:
+        found.append(Flag.CONTENDED)
+    return tuple(found)

@@ -1,0 +1,67 @@
+"""Keeps calibrations in the user's cache, and takes one where nothing fitting is kept.
+
+Knows: what a calibration is good for: one build of a kernel, one model of CPU, one version of
+faultprof.
+Leaves to others: measuring (``calibration``), where the cache lies (``kernel.cache``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+from faultprof import __version__
+from faultprof.capture.machine import cpu_info, kernel_info
+from faultprof.errors import FaultprofError
+from faultprof.kernel.cache import CacheDirectory, Owner, cache_root
+from faultprof.recording.calibration import Calibration
+
+
+def stored(owner: Owner | None) -> Calibration | None:
+    """Return the calibration that fits this machine; None when there is none, or it is damaged."""
+    text = _directory(owner).read(_name())
+    if text is None:
+        return None
+    try:
+        calibration = Calibration.from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return calibration if calibration.fits(kernel_info(), cpu_info()) else None
+
+
+def store(calibration: Calibration, owner: Owner | None) -> bool:
+    """Keep a calibration of this machine; return whether that was possible."""
+    text = json.dumps(calibration.to_json(), indent=1)
+    return _directory(owner).write(_name(), text.encode())
+
+
+def at_hand(owner: Owner | None, say: Callable[[str], None]) -> Calibration | None:
+    """Return the stored calibration, or take one and store it; None when that cannot be done.
+
+    Args:
+        owner: whose cache it is.
+        say: told when something is measured, or why it cannot be.
+    """
+    calibration = stored(owner)
+    if calibration is not None:
+        return calibration
+    from faultprof.capture.calibration import calibrate
+
+    say("measuring what probes cost here (once for this kernel; --no-calibrate leaves it out)")
+    try:
+        calibration = calibrate(beside=False, owner=owner)
+    except FaultprofError as error:
+        say(f"times stay uncompensated: {error.message}")
+        return None
+    store(calibration, owner)
+    return calibration
+
+
+def _directory(owner: Owner | None) -> CacheDirectory:
+    return CacheDirectory(cache_root(owner) / "calibration", owner)
+
+
+def _name() -> str:
+    facts = "\0".join((kernel_info().build_id, cpu_info().model, __version__))
+    return hashlib.sha256(facts.encode()).hexdigest()[:32] + ".json"

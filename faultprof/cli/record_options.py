@@ -1,0 +1,159 @@
+"""The options that every recording command has: what they are called, and what they become.
+
+Knows: how to say how something is recorded.
+Leaves to others: what is recorded (``record``, ``ab``), and what the options do (``capture``).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faultprof.cli import notices
+
+if TYPE_CHECKING:
+    from faultprof.capture.session import ReadMetrics
+
+
+class Clock(StrEnum):
+    """What drives the sampler."""
+
+    AUTO = "auto"
+    CYCLES = "cycles"
+    CPU_CLOCK = "cpu-clock"
+
+
+class Switch(StrEnum):
+    """A feature that can decide for itself."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
+class Mode(StrEnum):
+    """How to measure."""
+
+    AUTO = "auto"
+    SAMPLE = "sample"
+    TRACE = "trace"
+
+
+class Attach(StrEnum):
+    """How probes are attached."""
+
+    AUTO = "auto"
+    KPROBE = "kprobe"
+    FENTRY = "fentry"
+
+
+FrequencyOption = Annotated[
+    int | None,
+    typer.Option(
+        "-F", "--frequency", help="Samples a second and CPU.  [default: 999; 99 beside a trace]"
+    ),
+]
+ClockOption = Annotated[
+    Clock, typer.Option(help="What drives the sampler; auto: cycles where there is a PMU.")
+]
+ModeOption = Annotated[
+    Mode,
+    typer.Option(
+        help="sample: stacks on a timer; trace: exact calls and times by probes, and samples "
+        "beside them; auto: trace where this machine can."
+    ),
+]
+PresetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="What to trace (repeatable); see 'faultprof functions'.  [default: read, anon, cow]",
+    ),
+]
+FunctionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-f", "--function", metavar="FN", help="Trace this function or glob too (repeatable)."
+    ),
+]
+AttachOption = Annotated[
+    Attach, typer.Option(help="How to trace; auto: fentry where it goes, else kprobe.")
+]
+OffCpuOption = Annotated[
+    bool,
+    typer.Option(help="While tracing, tell time not running (sched_switch) from time running."),
+]
+CalibrateOption = Annotated[
+    bool,
+    typer.Option(
+        help="Take what probes cost out of traced times, where calibrate has measured it."
+    ),
+]
+CheckOverheadOption = Annotated[
+    bool,
+    typer.Option(
+        "--check-overhead",
+        help="Record nothing: run the command without and with the probes, in turn, and say what "
+        "they change; --repeat times each way (5 by default), --metric may be wall, user, sys, "
+        "usemem, or a REGEX.",
+    ),
+]
+FaultLabelsOption = Annotated[
+    Switch,
+    typer.Option(
+        help="Tell read from write faults where do_read_fault is inlined; "
+        "auto: unless matching debuginfo does it better."
+    ),
+]
+UserStacksOption = Annotated[
+    bool, typer.Option("--user-stacks", help="Also record user stacks (frame pointers).")
+]
+MaxStacksOption = Annotated[
+    int, typer.Option(help="Distinct stacks that the kernel side can hold.")
+]
+MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=REGEX",
+        help="Find a number in the command's output: what the first group matches, at its last "
+        "match (repeatable). usemem's report is found without that.",
+    ),
+]
+AsRootOption = Annotated[
+    bool, typer.Option("--as-root", help="Under sudo, run the command as root all the same.")
+]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Exit with 5 if the recording is degraded.")
+]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+
+
+def metrics_reader(commands: Sequence[Sequence[str]], metrics: Sequence[str]) -> ReadMetrics | None:
+    """Return what finds metrics in the commands' output; None if none is to be looked for.
+
+    Raises:
+        FaultprofError: exit code 2, for a metric that cannot be understood.
+    """
+    from faultprof.analysis.metrics import UserMetric, prints_usemem_report, run_metrics
+
+    user = [UserMetric.parse(text) for text in metrics]
+    if not user and not any(prints_usemem_report(command) for command in commands):
+        return None
+    return lambda output: run_metrics(output, user)
+
+
+def speaker(quiet: bool) -> Callable[[str], None]:
+    """Return what is to be done with lines for the user's terminal."""
+    return _silent if quiet or notices.quiet else _to_stderr
+
+
+def _to_stderr(line: str) -> None:
+    print(f"faultprof: {line}", file=sys.stderr)
+
+
+def _silent(_line: str) -> None:
+    pass
