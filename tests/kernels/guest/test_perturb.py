@@ -36,7 +36,7 @@ def test_a_function_that_is_never_called_has_no_effect(pages: str) -> None:
 def test_a_killed_session_delays_nothing_any_more() -> None:
     from tests.running import FAULTPROF
 
-    options = ("--at", NODE, "--where", "exit", "--delay", "0,1us", "-q")
+    options = ("--at", NODE, "--where", "exit", "--delay", "0,1us", "--no-cost", "-q")
     session = subprocess.Popen([*FAULTPROF, "perturb", *options, "--", "sleep", "60"])
     _wait_until(lambda: "leave_" in _programs())
     assert "faultprof" in KPROBE_EVENTS.read_text()
