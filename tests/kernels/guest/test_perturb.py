@@ -38,10 +38,12 @@ def test_a_killed_session_delays_nothing_any_more() -> None:
 
     options = ("--at", NODE, "--where", "exit", "--delay", "0,1us", "--no-cost", "-q")
     session = subprocess.Popen([*FAULTPROF, "perturb", *options, "--", "sleep", "60"])
-    _wait_until(lambda: "leave_" in _programs())
-    assert "faultprof" in KPROBE_EVENTS.read_text()
-    session.kill()
-    session.wait()
+    try:
+        _wait_until(lambda: "leave_" in _programs())
+        _wait_until(lambda: "faultprof" in KPROBE_EVENTS.read_text())  # attached a little later
+    finally:
+        session.kill()
+        session.wait()
     _wait_until(lambda: "leave_" not in _programs())
     _wait_until(lambda: "faultprof" not in KPROBE_EVENTS.read_text())
 
