@@ -22,6 +22,7 @@
  *   MAX_TASKS     tasks that can be inside traced functions at one time
  *   MULTIPLICITY  1: also tell how many calls of each callee one call makes
  *   OFFCPU        1: also tell how long the task was not running (sched_switch)
+ *   PAD           see pad.h
  *   READ_FAULT, COW_FAULT, SHARED_FAULT, SINGLE_PAGE, ANONYMOUS
  *                 numbers of the conditional functions; FUNCTIONS: not traced
  *   MAP_PAGES     number of filemap_map_pages, which SINGLE_PAGE is called from
@@ -39,6 +40,7 @@
 #include "scope.h"
 #include "access.h"
 #include "histogram.h"
+#include "pad.h"
 #include "shadow_stack.h"
 
 #define PER_CALL_BUCKETS 8 /* 1, 2, up to 4, 8, 16, 32, 64, and more calls */
@@ -417,6 +419,7 @@ static __always_inline int enter(void *ctx, int kind, u32 function, int what)
 	if (what == FAULT_OUTCOME)
 		host->anonymous =
 			!read_u64(probe_argument(ctx, kind, 0), OFFSET_VM_AREA_STRUCT_VM_OPS);
+	pad(function);
 	host->start = bpf_ktime_get_ns();
 	if (inner) {
 		inner->conditional = 1;
@@ -507,6 +510,7 @@ static __always_inline int hit(void *ctx, u32 function)
 		return 0;
 	bump(STAT_HITS);
 	count_call(trace, function);
+	pad(function);
 	return 0;
 }
 

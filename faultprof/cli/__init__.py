@@ -108,7 +108,7 @@ def mount_all() -> typer.Typer:
     mount(app, compare.compare)
     mount(app, diff.diff)
     mount(app, import_text.import_text, "import")
-    mount(app, calibrate.calibrate)
+    mount(app, calibrate.calibrate, context_settings={"allow_interspersed_args": False})
     mount(app, perturb.perturb, context_settings={"allow_interspersed_args": False})
     mount(app, doctor.doctor)
     mount(app, functions.functions)
