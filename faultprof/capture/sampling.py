@@ -173,10 +173,6 @@ class Sampler:
         """Return how often the programs have run, and for how many ns, while that was measured."""
         return self._program.costs()
 
-    def lend_scope(self) -> Scope:
-        """Return the scope for an engine beside this one, so that tasks are followed once."""
-        return self._scope if self._scope.lender else self._scope.borrowed(self._program)
-
     def next_run(self, scope: Scope) -> None:
         """Forget what was counted, after :meth:`stop`, and sample other tasks from now on."""
         self._scope = scope
@@ -185,6 +181,15 @@ class Sampler:
         self._clock = TaskCounter(scope, SW_TASK_CLOCK)
         self._program.clear("counts")
         self._program.zero("stats", range(len(_STATS)))
+
+    def lend_scope(self) -> Scope:
+        """Return the scope for an engine beside this one, so that tasks are followed once.
+
+        Where this one borrows it, too, the lender remains who it is.
+        """
+        if self._scope.lender is not None:
+            return self._scope
+        return self._scope.borrowed(self._program)
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""

@@ -109,6 +109,7 @@ class Tracer:
         plan: the functions.
         types: the running kernel's BTF.
         off_cpu: whether to tell waiting from working.
+        padded: whether :meth:`pad` may make the probes dearer.
 
     Attributes:
         failed: why functions could not be attached after all, by name; they are left out.
@@ -117,12 +118,19 @@ class Tracer:
     """
 
     def __init__(
-        self, scope: Scope, plan: TracePlan, types: Types, *, off_cpu: bool = True
+        self,
+        scope: Scope,
+        plan: TracePlan,
+        types: Types,
+        *,
+        off_cpu: bool = True,
+        padded: bool = False,
     ) -> None:
         self.scope = scope
         self.plan = plan
         self.types = types
         self.off_cpu = off_cpu
+        self.padded = padded
         self.failed: dict[str, str] = {}
         self._misses_before: dict[str, int] = {}
         self._kprobe_misses_before = 0
@@ -245,6 +253,16 @@ class Tracer:
         names = [one.name for one in self.plan.functions]
         return {tuple(names[number] for number in path): one for path, one in found.items()}
 
+    def pad(self, waits_ns: Sequence[int]) -> None:
+        """Let each function's probes wait so long at each hit from now on."""
+        for number, ns in enumerate(waits_ns):
+            self._program.write("pad_ns", number, struct.pack("=Q", ns))
+
+    def padded_ns(self) -> int:
+        """Return how long all probes have waited so."""
+        (waited,) = self._program.read_counters("padded_ns")
+        return waited
+
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
@@ -260,6 +278,7 @@ class Tracer:
             "KPROBE_MANY": int(bool(self._together)),
             "HITS": int(any(one.method is None for one in alone)),
             "OFFCPU": int(self.off_cpu),
+            "PAD": int(self.padded),
             "MULTIPLICITY": 1,
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,

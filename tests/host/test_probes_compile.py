@@ -112,6 +112,12 @@ def test_a_trace_without_numbers_per_call() -> None:
     assert {"enter_template", "enter_many", "hit_template"} <= programs
 
 
+def test_a_trace_whose_probes_can_be_padded() -> None:
+    knobs = {**dict.fromkeys(TRACE, 0), **dict.fromkeys(TRACE_KINDS, 1), "PAD": 1}
+    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs})
+    assert {"enter_template", "enter_many", "hit_template"} <= programs
+
+
 BORROW = """
 import json, sys
 from faultprof.bpf.program import Program
