@@ -19,6 +19,7 @@ from typing import Any
 
 from faultprof.analysis.areas import Area, area_of
 from faultprof.analysis.calls import Calls
+from faultprof.analysis.compensation import Flag, flags
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.shift import step_of
 from faultprof.analysis.weights import Measure, Side, WeightTree
@@ -233,7 +234,12 @@ def _data(
     place = {code: number for number, code in enumerate(used)}
     labels = [shown(side.label) for side in sides]
     sides_data = [
-        _side_data(side, text, _side_foot(graph, labels, number) if len(sides) > 1 else [])
+        _side_data(
+            side,
+            text,
+            _side_foot(graph, labels, number) if len(sides) > 1 else [],
+            graph.measure,
+        )
         for number, (side, text) in enumerate(zip(graph.sides, labels, strict=True))
     ]
     steps = _steps(graph) if len(sides) > 1 else None
@@ -296,7 +302,9 @@ def found(frame: Frame) -> str:
     return ("partly " if len(parts) > 1 and words else "") + "; ".join(words)
 
 
-def _side_data(side: Side, text: str, foot: list[tuple[str, str]]) -> dict[str, Any]:
+def _side_data(
+    side: Side, text: str, foot: list[tuple[str, str]], measure: Measure
+) -> dict[str, Any]:
     return {
         "label": text,
         "total": side.total,
@@ -304,7 +312,17 @@ def _side_data(side: Side, text: str, foot: list[tuple[str, str]]) -> dict[str, 
         "own": side.own.tolist(),
         "foot": foot,
         "calls": None if side.calls is None else [_calls_data(one) for one in side.calls],
+        "limited": _limited(side) if measure is Measure.TIME else [],
     }
+
+
+def _limited(side: Side) -> list[int]:
+    """Return the nodes whose time is for the most part their probes' own."""
+    return [
+        place
+        for place, calls in enumerate(side.calls or ())
+        if calls is not None and Flag.OVERHEAD_LIMITED in flags(calls)
+    ]
 
 
 def _calls_data(calls: Calls | None) -> list[Any] | None:

@@ -27,6 +27,7 @@ NARROWEST = 0.3
 _LINE = 17  # between lines of text
 _TITLE_SCALE = 1.25
 _GAP = 0.8  # between neighbours
+LIMITED = "overhead-limited"  # what frames are dotted for
 _LEAST_ROOM = 3  # letters, below which a frame has no name in it
 
 
@@ -50,6 +51,11 @@ class Picture:
         """The side that widths are of: the last."""
         side: dict[str, Any] = self.data["sides"][-1]
         return side
+
+    @cached_property
+    def limited(self) -> frozenset[int]:
+        """The nodes whose time is for the most part their probes' own."""
+        return frozenset(self.side["limited"])
 
     @cached_property
     def boxes(self) -> list[Box]:
@@ -120,6 +126,7 @@ def _legend(data: dict[str, Any], y: float) -> tuple[str, float]:
         if number in seen
     ]
     marks = sorted({data["names"][name][4] for name in data["name"]} - {""})
+    marks += [LIMITED] if any(side["limited"] for side in data["sides"]) else []
     swatches += [("", f'fill="url(#{data["id"]}-{mark}-dark)"', mark) for mark in marks]
     elements, x = [], float(PAD)
     for attribute, fill, text in swatches:
@@ -137,11 +144,14 @@ def _legend(data: dict[str, Any], y: float) -> tuple[str, float]:
 
 
 def _patterns(name: str) -> str:
-    """Return the hatchings of marked frames: one for dark frames, one for light ones."""
+    """Return hatching and dots of marked frames, each for dark and for light ones."""
     lines = "".join(
         f'<pattern id="{name}-inferred-{which}" width="6" height="6" '
         'patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
         f'<path d="M0 0V6" stroke="{colour}" stroke-width="2" stroke-opacity="0.25"/></pattern>'
+        f'<pattern id="{name}-{LIMITED}-{which}" width="5" height="5" '
+        'patternUnits="userSpaceOnUse">'
+        f'<circle cx="1.5" cy="1.5" r="1.1" fill="{colour}" fill-opacity="0.4"/></pattern>'
         for which, colour in (("dark", "#000000"), ("light", "#ffffff"))
     )
     return f"<defs>{lines}</defs>\n"
@@ -156,9 +166,10 @@ def _frame(picture: Picture, box: Box, top: float) -> str:
     shape = f'x="{x:.2f}" y="{y:g}" width="{width:.2f}" height="{ROW - 1}"'
     _, fill, ink = data["looks"][data["steps"][box.node] if data["steps"] else name[2]]
     drawn = f'<rect class="fp-fill" {shape} rx="{2 if width > 6 else 0}" fill="{fill}"/>'
-    if name[4]:
-        which = "light" if ink == INK_LIGHT else "dark"
-        drawn += f'<rect class="fp-pattern" {shape} fill="url(#{data["id"]}-{name[4]}-{which})"/>'
+    which = "light" if ink == INK_LIGHT else "dark"
+    for mark in (name[4], LIMITED if box.node in picture.limited else ""):
+        if mark:
+            drawn += f'<rect class="fp-pattern" {shape} fill="url(#{data["id"]}-{mark}-{which})"/>'
     room = int((width - 7) / CHAR)
     if room >= _LEAST_ROOM:
         text = name[5] if len(name[5]) <= room else name[5][: room - 1] + "…"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -19,15 +20,25 @@ from faultprof.analysis.weights import Measure
 from faultprof.recording.frames import INFERRED, INLINED, USER, Frame
 from faultprof.recording.paths import PathCount
 from faultprof.recording.reader import Recording
+from faultprof.recording.traced import TracedPath
 from faultprof.render import flame as flame_module
 from faultprof.render.embed import asset, shown
 from faultprof.render.flame_layout import NARROWEST, PAD, ROW, WIDTH
 from faultprof.render.palette import AREA_COLOURS, CHANGE_COLOURS, INK_LIGHT, ink
 from tests.running import run as faultprof
 from tests.unit.pictures import Drawn, data_of, flame, frames_of, paths_of, run
-from tests.unit.recordings import SESSION, Runs, held, random_runs, recorded
+from tests.unit.recordings import SESSION, Runs, held, in_memory, random_runs, recorded
 from tests.unit.test_render import NASTY, as_json, walk
-from tests.unit.traces import TRACED, Tasks, held_calls, held_trace, random_tasks, traced
+from tests.unit.traces import (
+    TRACED,
+    Tasks,
+    held_calls,
+    held_trace,
+    histogram,
+    random_tasks,
+    traced,
+    traced_metadata,
+)
 
 INNER = WIDTH - 2 * PAD
 
@@ -388,6 +399,37 @@ def test_inferred_frames_are_hatched() -> None:
     assert marks == {"all samples": "", "do_fault": "", "do_read_fault": "inferred"}
     assert text.count('class="fp-pattern"') == 1
     assert "inferred</text>" in text
+
+
+def test_overhead_limited_frames_are_dotted() -> None:
+    def cost(ns: int) -> dict[str, int]:
+        return {"value": ns, "low": ns, "high": ns}
+
+    probe = {"kind": "kprobe", "threads": 1, "repeats": 9, "total_ns": cost(200)}
+    calibration = {
+        "kernel": {"release": "x"},
+        "cpu": {},
+        "created": "",
+        "tool_version": "",
+        "probes": [{**probe, "inside_ns": cost(100)}],
+    }
+
+    def path(names: str, ns: int, own: int) -> TracedPath:
+        frames = tuple(map(Frame, names))
+        return TracedPath("t", frames, 10, 0, 10 * ns, 10 * own, ns, ns, 0, histogram({ns: 10}))
+
+    paths = [path("a", 10_000, 9_850), path("ab", 150, 150)]
+    functions = {name: {"how": "symbol", "method": "kprobe", "traced": True} for name in "ab"}
+    metadata = replace(traced_metadata(), functions=functions, calibration=calibration)
+    recording = in_memory(lambda file: traced(file, [paths], ((),), metadata))
+    text = flame([recording])
+    data = data_of(text)
+    # Of the 150 ns that a call of b takes, 100 are its probe's; of the 10 µs of a, 300.
+    assert [data["names"][data["name"][node]][0] for node in data["sides"][0]["limited"]] == ["b"]
+    assert text.count('fill="url(#fp-overhead-limited-') == 1 + 1  # the frame, and the legend
+    assert "overhead-limited</text>" in text
+    by_calls = data_of(flame([recording], measure=Measure.CALLS))
+    assert by_calls["sides"][0]["limited"] == []
 
 
 # The command.

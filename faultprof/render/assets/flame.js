@@ -20,6 +20,7 @@
       stack.push(i);
     }
     for (const side of data.sides) {
+      side.isLimited = new Set(side.limited);
       const next = [];
       side.start = new Array(n);
       for (let i = 0; i < n; i++) {
@@ -118,6 +119,7 @@
         if (avg !== null) rows.push([label + "avg, p99, max", [avg, p99, max].map(duration).join(", ")]);
         else if (!open) rows.push([label + "times", "only counted, not timed"]);
         if (off !== null) rows.push([label + "off-CPU", duration(off)]);
+        if (side.isLimited.has(node)) rows.push([label + "caution", "overhead-limited: the probes' own time is as large as the rest"]);
       }
     }
     if (zoomed > 0) {
@@ -220,7 +222,8 @@
       const w = Math.max(0.3, box.w - (box.w > 3 ? 0.8 : 0));
       const shape = { x: pad + box.x, y: box.y, width: w, height: row - 1, rx: w > 6 ? 2 : 0 };
       group.append(svgElement("rect", { ...shape, fill, class: "fp-fill" }));
-      if (name[4]) group.append(svgElement("rect", { ...shape, fill: `url(#${data.id}-${name[4]}-${ink === "#ffffff" ? "light" : "dark"})`, class: "fp-pattern" }));
+      for (const mark of [name[4], data.sides[view.side].isLimited.has(box.node) ? "overhead-limited" : ""])
+        if (mark) group.append(svgElement("rect", { ...shape, fill: `url(#${data.id}-${mark}-${ink === "#ffffff" ? "light" : "dark"})`, class: "fp-pattern" }));
       const room = Math.floor((w - 7) / char);
       if (room >= 3) {
         const label = name[5].length > room ? name[5].slice(0, room - 1) + "…" : name[5];
