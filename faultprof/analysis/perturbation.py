@@ -211,6 +211,44 @@ class Perturbation:
         }
 
 
+def perturbation_from_json(data: Mapping[str, Any]) -> Perturbation:
+    """Return what :meth:`Perturbation.to_json` has written.
+
+    What it was computed from, other than the metric's values, is not there and is not needed.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is something else.
+    """
+    doses = tuple(
+        Dose(
+            int(one["delay_ns"]),
+            float(one["achieved_ns"]),
+            tuple(map(float, one["values"])),
+            _estimate({"value": one["mean"], "low": one["low"], "high": one["high"]}),
+            float(one["due"]),
+        )
+        for one in data["doses"]
+    )
+    if not doses or not all(dose.values for dose in doses):
+        raise ValueError("a perturbation has doses, and these have runs")
+    expected, index = data["expected_slope"], data["index"]
+    return Perturbation(
+        metric=Metric(str(data["metric"]), str(data["unit"]), is_rate=False),
+        doses=doses,
+        fit=LinearFit(_estimate(data["slope"]), _estimate(data["intercept"]), 0.0, 0.0),
+        expected=None if expected is None else float(expected),
+        index=None if index is None else _estimate(index),
+        verdict=Verdict(data["verdict"]),
+        calls=float(data["calls"]),
+        parallel=float(data["parallel"]),
+        missed=int(data["missed"]),
+    )
+
+
+def _estimate(data: Mapping[str, Any]) -> Estimate:
+    return Estimate(float(data["value"]), float(data["low"]), float(data["high"]))
+
+
 def cost_of_call(calls: int, inclusive_ns: int, kind: str, stored: Calibration | None) -> Estimate:
     """Return what a call takes, less what its own probes put into it where that is known.
 

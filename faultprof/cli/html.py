@@ -29,6 +29,12 @@ def html(
         By | None,
         typer.Option(help="What weights are.  [default: time, if it was traced, or samples]"),
     ] = None,
+    perturbation: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Also show what delays did: what perturb --json printed."
+        ),
+    ] = None,
     root: Annotated[
         str | None, typer.Option(metavar="FN", help="Show the tree below this function.")
     ] = None,
@@ -43,7 +49,8 @@ def html(
     """Write everything about a recording, or what changed between two, as one HTML page.
 
     The verdict and its reasons, a flame graph, the call tree as a table that unfolds and sorts,
-    the functions, and the metrics of all runs. It opens from disk and loads nothing.
+    the functions, the metrics of all runs, contention and what the probes cost. It opens from disk
+    and loads nothing.
 
     Examples:
       faultprof html -o report.html
@@ -51,7 +58,10 @@ def html(
       faultprof html before.fprof after.fprof -o change.html
 
       faultprof html traced.fprof --root do_read_fault --relative -o read.html
+
+      faultprof html traced.fprof --perturbation doses.json -o all.html
     """
+    from faultprof.analysis.perturbation_file import read_perturbation
     from faultprof.analysis.selection import Selection
     from faultprof.analysis.weights import Measure
     from faultprof.recording.reader import read_recording
@@ -65,5 +75,7 @@ def html(
     recordings = [read_recording(path) for path in paths]
     selection = Selection(root=root, comms=tuple(comm) if comm else None, relative=relative)
     measure = Measure(by.value) if by else None
-    write_text(output, page_pieces(recordings, labels_of(paths), selection, measure))
+    doses = [read_perturbation(path) for path in perturbation or ()]
+    pieces = page_pieces(recordings, labels_of(paths), selection, measure, doses)
+    write_text(output, pieces)
     tell(f"wrote {output}")

@@ -113,6 +113,7 @@ def perturb(
     from faultprof.analysis.perturbation import Metric
     from faultprof.capture.identity import invoking_user
     from faultprof.capture.perturb import PerturbOptions, run_perturbation
+    from faultprof.render.plots.style import format_of
 
     options = PerturbOptions(
         command=tuple(command),
@@ -133,6 +134,8 @@ def perturb(
     )
     if repeat * len(options.delays_ns) > _MOST_RUNS:
         raise FaultprofError(f"--repeat {repeat} would never end", "give less")
+    if plot is not None:
+        format_of(plot)  # refused now, not after all the runs
     chosen = Metric.parse(metric, lower_is_better=lower_is_better)
     say = speaker(quiet)
     say(f"seed {options.seed}")

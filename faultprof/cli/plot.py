@@ -26,6 +26,7 @@ class Kind(StrEnum):
     HIST = "hist"
     METRICS = "metrics"
     PARTS = "parts"
+    DOSES = "doses"
 
 
 EVERYTHING = "-"  # the root of parts that stands for no root
@@ -45,13 +46,16 @@ def plot(
         Kind,
         typer.Argument(
             metavar="KIND",
-            help="hist: durations of functions; metrics: of runs; parts: of the fault path.",
+            help="hist: durations of functions; metrics: of runs; parts: of the fault path; "
+            "doses: what delays did.",
         ),
     ],
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FILE", help="Recordings, side by side.  [default: faultprof.fprof]"
+            metavar="FILE",
+            help="Recordings, side by side; for doses what perturb --json printed.  "
+            "[default: faultprof.fprof]",
         ),
     ] = None,
     output: Annotated[
@@ -87,7 +91,8 @@ def plot(
     """Plot recordings, for a mail or a paper.
 
     hist overlays how long the calls of functions took. metrics shows every run, the means and
-    their intervals. parts shows what the fault path, or another root, is made of.
+    their intervals. parts shows what the fault path, or another root, is made of. doses shows a
+    metric against the delays of perturb.
 
     Examples:
       faultprof plot parts before.fprof after.fprof -o parts.svg
@@ -95,6 +100,8 @@ def plot(
       faultprof plot hist traced.fprof -f next_uptodate_folio -f set_pte_range -o durations.png
 
       faultprof plot metrics before.fprof after.fprof --metric 'usemem.*' -o runs.pdf
+
+      faultprof plot doses perturb.json -o doses.svg
     """
     from faultprof.analysis.selection import Selection
     from faultprof.recording.reader import read_recording
@@ -112,6 +119,12 @@ def plot(
     _check_together(kind, given)
     suffix = format_of(output)
     paths = files or [DEFAULT_INPUT]
+    if kind is Kind.DOSES:
+        with styled():
+            content = file_of(_doses(files or []), suffix)
+        write_bytes(output, [content])
+        tell(f"wrote {output}")
+        return
     recordings = dict(zip(labels_of(paths), [read_recording(path) for path in paths], strict=True))
     selection = Selection(root=root, comms=tuple(comm) if comm else None)
     with styled():
@@ -152,6 +165,18 @@ def _durations(
         names = dict.fromkeys(functions)
         series += [Series(name, label, timed_calls(tree, name)) for name in names]
     return durations_figure(series)
+
+
+def _doses(files: Sequence[Path]) -> Any:
+    from faultprof.analysis.perturbation_file import read_perturbation
+    from faultprof.render.plots.doses import Titled, doses_figure
+
+    if not files:
+        raise FaultprofError(
+            "doses needs a file", "make one with: faultprof perturb --json ... > FILE"
+        )
+    read = [read_perturbation(path) for path in files]
+    return doses_figure([Titled(one.delayed, one.found) for one in read])
 
 
 def _metrics(recordings: dict[str, Recording], globs: Sequence[str]) -> Any:

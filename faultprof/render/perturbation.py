@@ -12,7 +12,6 @@ from pathlib import Path
 
 from faultprof.analysis.perturbation import Dose, Perturbation, Verdict
 from faultprof.analysis.statistics import Estimate
-from faultprof.errors import FaultprofError
 from faultprof.render.header import entry
 from faultprof.render.terminal import Terminal, sanitise
 from faultprof.render.units import prose, three_digits
@@ -120,32 +119,11 @@ def write_plot(found: Perturbation, title: str, path: Path) -> None:
     Raises:
         FaultprofError: it cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from faultprof.render.files import write_bytes
+    from faultprof.render.plots.doses import Titled, doses_figure
+    from faultprof.render.plots.style import file_of, format_of, styled
 
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    us = [dose.achieved_ns / 1e3 for dose in found.doses]
-    for x, dose in zip(us, found.doses, strict=True):
-        axes.plot([x] * len(dose.values), dose.values, ".", color="tab:blue", alpha=0.5)
-    means = [dose.metric.value for dose in found.doses]
-    widths = [dose.metric.value - dose.metric.low for dose in found.doses]
-    shown = [width if math.isfinite(width) else 0.0 for width in widths]
-    axes.errorbar(us, means, shown, fmt="o", color="tab:blue", capsize=3, label="mean, 95%")
-    ends, base = [0.0, max(us)], found.fit.intercept.value
-    axes.plot(ends, [base + found.fit.slope.value * x for x in ends], label="fit")
-    if found.expected is not None:
-        line = [base + found.expected * x for x in ends]
-        axes.plot(ends, line, "--", color="grey", label="expected on the critical path")
-    axes.set_xlabel("delay (us)")
-    unit = f" ({found.metric.unit})" if found.metric.unit else ""
-    axes.set_ylabel(sanitise(found.metric.name).replace("$", r"\$") + unit)
-    axes.set_title(sanitise(title).replace("$", r"\$"))
-    axes.legend()
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise FaultprofError(f"cannot write the plot {path}: {error}", "give a .png or .svg") from (
-            error
-        )
+    suffix = format_of(path)
+    with styled():
+        content = file_of(doses_figure([Titled(title, found)]), suffix)
+    write_bytes(path, [content])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,16 +18,27 @@ from hypothesis import given, settings
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.tree import CallTree
 from faultprof.recording.frames import Frame
+from faultprof.recording.metadata import RunInfo
 from faultprof.recording.paths import PathCount
 from faultprof.recording.reader import Recording
+from faultprof.render.contention import report
 from faultprof.render.embed import asset
 from faultprof.render.html import page_pieces
+from faultprof.render.terminal import Terminal
 from tests.running import run
 from tests.unit.pictures import data_of
-from tests.unit.recordings import SESSION, Runs, held, random_runs, recorded
+from tests.unit.recordings import (
+    SESSION,
+    Runs,
+    held,
+    in_memory,
+    random_runs,
+    recorded,
+    session_metadata,
+)
 from tests.unit.test_render import NASTY
 from tests.unit.test_trace_render import as_json as trace_json
-from tests.unit.traces import TRACED, held_trace, traced
+from tests.unit.traces import TRACED, held_trace, traced, traced_metadata
 
 EVERYTHING = Selection()
 
@@ -233,6 +247,56 @@ def test_the_columns(trace: Recording) -> None:
     texts = evaluate("T.columns(D).map((one) => one.text && one.text(1))", alone)
     assert texts == [*("73.17%", "43.90%", "3", "3.33 s"), *texts[4:]]
     assert evaluate("T.columns(D)[4].text(1)", both) == "+0.00 pp"
+
+
+# What not every recording has.
+
+
+def test_a_calibration_is_a_table() -> None:
+    def cost(ns: int) -> dict[str, int]:
+        return {"value": ns, "low": ns - 5, "high": ns + 5}
+
+    pair = {"kind": "kprobe", "threads": 1, "repeats": 9, "total_ns": cost(400)}
+    calibration = {
+        "kernel": {"release": "6.12"},
+        "cpu": {},
+        "created": "2026-12-01",
+        "tool_version": "1",
+        "probes": [{**pair, "inside_ns": cost(150)}, {**pair, "kind": "<b>", "threads": 2}],
+    }
+    metadata = replace(traced_metadata(), calibration=calibration)
+    recording = in_memory(lambda path: traced(path, TRACED, ((),) * len(TRACED), metadata))
+    shown = Page(page(recording))
+    assert [list(row.values()) for row in table(shown, "calibration")] == [
+        ["kprobe and kretprobe", "1", "400", "395 to 405", "150", "250"],
+        ["<b>", "2", "400", "395 to 405", "-", "-"],
+    ]
+    assert "calibrated 2026-12-01" in shown.texts["calibration"]
+
+
+def test_a_trace_without_a_calibration_says_so(trace: Recording) -> None:
+    assert "faultprof calibrate" in Page(page(trace)).texts["calibration"]
+    assert "calibration" not in Page(page(held(SESSION))).texts
+
+
+def test_contention_is_shown_as_its_report_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lines(runs: Sequence[RunInfo], _terminal: Terminal) -> Iterator[str]:
+        for one in runs:
+            (said,) = one.contention.values()
+            yield f"{said['waits']} waits for {NASTY}"
+
+    monkeypatch.setattr(report, "_section", lambda _name: SimpleNamespace(lines=lines))
+    metadata = session_metadata()
+    data: list[dict[str, Any]] = [{"locks": {"waits": 7}}, {"yield": {"waits": 8}}]
+    runs = [replace(one, contention=parts) for one, parts in zip(metadata.runs, data, strict=True)]
+    recording = in_memory(lambda path: recorded(path, SESSION, replace(metadata, runs=tuple(runs))))
+    shown = Page(page(recording))
+    assert "7 waits for" in shown.texts["contention"]
+    assert "8 waits for" in shown.texts["yield"]
+    assert "8 waits for" not in shown.texts["contention"]
+    lacks = shown.texts["lacks"]
+    assert "of contention not occupancy, folio, outcomes, order" in lacks
+    assert shown.tags.count("script") == Page(page(held(SESSION))).tags.count("script")
 
 
 # The command.

@@ -71,11 +71,27 @@ def contention_lines(
         if not runs:
             yield f"{name}: not recorded (record --{name})"
             continue
-        yield f"{name}: {_TITLES[name]}"
-        try:
-            yield from _section(name).lines(runs, terminal)
-        except _BAD as error:
-            raise damaged(recording.path, f"what it has of {name} is incomplete") from error
+        yield f"{name}: {part_title(name)}"
+        yield from part_lines(name, recording, selection, terminal)
+
+
+def part_lines(
+    name: str, recording: Recording, selection: Selection, terminal: Terminal
+) -> Iterator[str]:
+    """Yield the section of a part that was recorded.
+
+    Raises:
+        FaultprofError: exit code 4, when what the part has left is not what it writes.
+    """
+    try:
+        yield from _section(name).lines(runs_with(name, recording, selection), terminal)
+    except _BAD as error:
+        raise damaged(recording.path, f"what it has of {name} is incomplete") from error
+
+
+def part_title(name: str) -> str:
+    """Return in words what a part is of."""
+    return _TITLES[name]
 
 
 def contention_json(recording: Recording, selection: Selection) -> Iterator[str]:

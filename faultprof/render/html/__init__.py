@@ -1,7 +1,7 @@
 """A recording, or what changed between two, as one page that opens from disk without a network.
 
 Knows: which sections there are and in which order.
-Leaves to others: the sections (``about``, ``functions``, ``runs``), flame graphs
+Leaves to others: the sections (modules of their names), flame graphs
 (``render.flame``), foldable tables (``assets/report.js``).
 """
 
@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from faultprof.analysis.perturbation_file import SavedPerturbation
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.weights import Measure, measure_of, weigh_all
 from faultprof.recording.reader import Recording
 from faultprof.render.embed import asset, escaped
 from faultprof.render.flame import FlameSide, command_of, drawable, page_start, svg_pieces
 from faultprof.render.html.about import about_html, lacks_html
+from faultprof.render.html.calibration import calibration_html
+from faultprof.render.html.contention import contention_html, yield_html
 from faultprof.render.html.functions import functions_html
+from faultprof.render.html.perturbation import perturbations_html
 from faultprof.render.html.runs import comparison_html, runs_html
 
 MOST_NODES = 50_000  # what the table and the flame graph hold; about 2 MB
@@ -39,8 +43,11 @@ def page_pieces(
     labels: Sequence[str],
     selection: Selection,
     measure: Measure | None = None,
+    perturbations: Sequence[SavedPerturbation] = (),
 ) -> Iterator[str]:
     """Yield the page of one recording, or of two: before and after.
+
+    ``perturbations`` are what delays did to its command.
 
     Raises:
         FaultprofError: exit code 2, when they do not have what is asked for.
@@ -60,6 +67,14 @@ def page_pieces(
     yield _section("calltree", "Call tree", _TREE)
     yield _section("functions", "Functions", functions_html(recordings, labels, selection, measure))
     yield _section("runs", "Metrics over runs", runs_html(recordings, labels))
+    for name, title, content in (
+        ("contention", "Contention", contention_html(recordings, labels, selection)),
+        ("yield", "Fault-around", yield_html(recordings, labels, selection)),
+        ("perturbation", "Delays on purpose", perturbations_html(perturbations)),
+        ("calibration", "What the probes cost", calibration_html(recordings, labels)),
+    ):
+        if content:
+            yield _section(name, title, content)
     yield _section("lacks", "What is not here", lacks_html(recordings, labels))
     yield f"</main>\n<script>\n{asset('flame.js')}</script>\n"
     yield f"<script>\n{asset('report.js')}</script>\n</body>\n</html>\n"

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 
 from faultprof.analysis.cross_check import cross_check
 from faultprof.analysis.selection import Selection
+from faultprof.recording.contention import PARTS
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
 from faultprof.recording.schema import SAMPLE
 from faultprof.render.cross_check import check_text
 from faultprof.render.embed import escaped
 from faultprof.render.header import sampled_entries
+from faultprof.render.html.elements import long_text
 from faultprof.render.trace_header import traced_entries
 
 
@@ -34,10 +36,12 @@ def _box(recording: Recording, label: str) -> str:
     kind = "bad" if recording.metadata.ledger.degraded else "good"
     title = f"<h2>{escaped(label)}</h2>\n" if label else ""
     items = "".join(
-        f"<dt>{escaped(key)}</dt><dd>{_long(text)}</dd>\n" for key, text in said if key != "verdict"
+        f"<dt>{escaped(key)}</dt><dd>{long_text(text)}</dd>\n"
+        for key, text in said
+        if key != "verdict"
     )
     return (
-        f'<div class="box">\n{title}<p class="verdict {kind}">verdict {_long(verdict)}</p>\n'
+        f'<div class="box">\n{title}<p class="verdict {kind}">verdict {long_text(verdict)}</p>\n'
         f"<dl>\n{items}</dl>\n</div>\n"
     )
 
@@ -49,11 +53,6 @@ def _entries(recording: Recording) -> Iterator[tuple[str, str]]:
     yield from traced_entries(recording, Selection())
     if recording.metadata.frequency:
         yield "check", check_text(cross_check(recording))
-
-
-def _long(text: str) -> str:
-    """Escape a text that may be longer than a name, in parts that may be that long."""
-    return "".join(escaped(text[start : start + 200]) for start in range(0, len(text), 200))
 
 
 def lacks_html(recordings: Sequence[Recording], labels: Sequence[str]) -> str:
@@ -74,6 +73,11 @@ def _lacks(recording: Recording) -> Iterator[str]:
         yield "what the probes themselves cost is not subtracted from the times"
     if not any(one.source == SAMPLE for one in recording.rows.segments):
         yield "no samples: functions that were not traced are not seen"
+    there = {name for one in metadata.runs for name in one.contention}
+    if not there:
+        yield "nothing of contention: record with --contention"
+    elif missing := [name for name in PARTS if name not in there]:
+        yield f"of contention not {', '.join(missing)}: record with --contention"
     yield from _lacking_runs(metadata)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from faultprof.analysis.selection import Selection
 from faultprof.errors import FaultprofError
+from faultprof.recording.contention import PARTS
 from faultprof.recording.metadata import RunInfo
 from faultprof.recording.reader import Recording
 from faultprof.render.contention.report import runs_with
@@ -29,14 +30,18 @@ class Panel(NamedTuple):
 PANELS: tuple[Panel, ...] = ()
 
 
-def contention_figure(recording: Recording, selection: Selection) -> Any:
-    """Return the figure.
+def contention_figure(
+    recording: Recording, selection: Selection, names: Sequence[str] = PARTS
+) -> Any:
+    """Return the figure, of the parts of these names.
 
     Raises:
         FaultprofError: exit code 2, when nothing was recorded that can be drawn.
     """
     panels = [
-        (panel, runs) for panel in PANELS if (runs := runs_with(panel.part, recording, selection))
+        (panel, runs)
+        for panel in PANELS
+        if panel.part in names and (runs := runs_with(panel.part, recording, selection))
     ]
     if not panels:
         raise FaultprofError(
