@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
+from typing import NamedTuple
 
 from faultprof.capture.live import CallNode, NodeTick, Tick
 from faultprof.recording.frames import Frame
@@ -99,6 +100,7 @@ class View:
         rows: nodes or functions.
         count: how many there are.
         waits: None when nobody looks at locks.
+        nodes_every: seconds between two looks at the nodes, where that is not at every tick.
         own_percent: of one CPU, what this program takes.
         probes_percent: of one CPU, what the BPF programs take; None when it is not known.
         lost: what was not counted, by what it is.
@@ -109,6 +111,7 @@ class View:
     rows: Sequence[Row] = ()
     count: int = 0
     waits: Sequence[Wait] | None = None
+    nodes_every: float | None = None
     own_percent: float = 0.0
     probes_percent: float | None = None
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -118,16 +121,26 @@ class View:
         return next((one for one in self.faults if one.name == kind), None)
 
 
+class _Tree(NamedTuple):
+    """What the nodes came to in some seconds."""
+
+    seconds: float
+    nodes: Mapping[CallNode, NodeTick]
+
+
 class History:
     """The ticks of the last seconds."""
 
     def __init__(self) -> None:
         self._ticks: deque[Tick] = deque(maxlen=COURSE)
+        self._trees: deque[_Tree] = deque(maxlen=COURSE)
         self._probes_percent: float | None = None
 
     def add(self, tick: Tick) -> None:
         """Take the newest tick in."""
         self._ticks.append(tick)
+        if tick.nodes is not None:
+            self._trees.append(_Tree(tick.nodes_seconds, tick.nodes))
         if tick.probes_ns is not None:
             self._probes_percent = tick.probes_ns / 1e9 / tick.seconds * 100
 
@@ -149,6 +162,7 @@ class History:
             rows=rows,
             count=count,
             waits=self._waits(),
+            nodes_every=self._nodes_every(),
             own_percent=100 * last.own_cpu_s / last.seconds,
             probes_percent=self._probes_percent,
             lost={text: lost for text, lost in last.lost.items() if lost},
@@ -158,14 +172,19 @@ class History:
         course = tuple(tick.faults.get(kind, 0) / tick.seconds for tick in self._ticks)
         return Rate(kind, course[-1], course)
 
+    def _nodes_every(self) -> float | None:
+        if not self._trees or self._trees[-1].seconds < 1.5 * self._ticks[-1].seconds:
+            return None
+        return self._trees[-1].seconds
+
     def _handled(self) -> list[Rate]:
-        calls = [_calls_of_handlers(tick.nodes) for tick in self._ticks]
+        calls = [_calls_of_handlers(tree.nodes) for tree in self._trees]
         found = []
         for name in HANDLERS:
             if any(name in one for one in calls):
                 course = tuple(
-                    one.get(name, 0) / tick.seconds
-                    for one, tick in zip(calls, self._ticks, strict=True)
+                    one.get(name, 0) / tree.seconds
+                    for one, tree in zip(calls, self._trees, strict=True)
                 )
                 found.append(Rate(name, course[-1], course))
         return found
@@ -190,10 +209,10 @@ class History:
 
     def _rows(self, sort: Sort, limit: int, *, functions: bool) -> tuple[list[Row], int]:
         grouped = _by_function if functions else _by_node
-        groups = [grouped(tick.nodes) for tick in self._ticks]
-        totals = [_spent(tick.nodes) for tick in self._ticks]
+        groups = [grouped(tree.nodes) for tree in self._trees]
+        totals = [_spent(tree.nodes) for tree in self._trees]
         window = slice(-WINDOW, None)
-        seconds = sum(tick.seconds for tick in islice(reversed(self._ticks), WINDOW))
+        seconds = sum(tree.seconds for tree in islice(reversed(self._trees), WINDOW))
         summed = _summed(groups[window])
         total = sum(totals[window])
         earlier, before = _summed(groups[:-WINDOW]), sum(totals[:-WINDOW])

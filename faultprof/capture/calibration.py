@@ -27,6 +27,7 @@ from faultprof.kernel.resolve import resolve
 from faultprof.kernel.resolved import How, Resolved
 from faultprof.kernel.selection import choose
 from faultprof.kernel.view import KernelView
+from faultprof.progress import Steps
 from faultprof.recording.calibration import (
     CONDITION,
     FAULT_FLAGS,
@@ -94,9 +95,10 @@ def calibrate(
             if switch is not None:
                 measured.append(measured_switch(switch))
             rounds = _Rounds(subjects, loop, bench, tuple(threads))
-            for number in range(_ROUNDS):
-                say(f"measuring probes, round {number + 1} of {_ROUNDS}")
-                rounds.go(missing)
+            with Steps("measuring probes, round", _ROUNDS) as steps:
+                for _ in range(_ROUNDS):
+                    rounds.go(missing)
+                    steps.advance()
             measured += rounds.measured()
     if beside:
         say("measuring a sample")

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 # Of so many looks one finds the programs' runs timed.
 _COST_EVERY = 10
 
+# The part of a CPU that looking at stacks may take: of 16,384 of them it takes 60 ms. Then that is
+# done less often than the rest.
+_BUDGET = 0.02
+_SHORTEST = 1e-9  # seconds of an interval
+
 # Counters of the sampler that are losses.
 _LOSSES = {"map_full": "stacks beyond the map", "map_busy": "samples with the map in use"}
 
@@ -80,8 +85,10 @@ class Tick:
     Attributes:
         seconds: between the two.
         faults: by kind, see ``capture.fault_kinds``.
-        nodes: of the tracer's tree, or of samples without one; those with anything new.
-        samples: all samples; with a tracer there are few.
+        nodes: of the tracer's tree, or of samples without one: those with anything new since the
+            last time that there were any; None when nobody looked, as that would cost too much.
+        nodes_seconds: what ``nodes`` are of.
+        samples: all samples in these; with a tracer there are few.
         own_cpu_s: CPU seconds that this process used.
         probes_ns: ns that BPF programs ran; None when the kernel did not time them.
         probe_runs: how often they ran meanwhile; None likewise.
@@ -91,7 +98,8 @@ class Tick:
 
     seconds: float
     faults: Mapping[str, int] = field(default_factory=dict)
-    nodes: Mapping[CallNode, NodeTick] = field(default_factory=dict)
+    nodes: Mapping[CallNode, NodeTick] | None = None
+    nodes_seconds: float = 0.0
     samples: int = 0
     own_cpu_s: float = 0.0
     probes_ns: int | None = None
@@ -125,6 +133,7 @@ class LiveReader:
         self._stacks: dict[bytes, int] = {}
         self._calls: dict[tuple[str, ...], tuple[int, int, int]] = {}
         self._traced: dict[tuple[str, ...], CallNode] = {}
+        self._lost: dict[str, int] = {}
         with ExitStack() as undo:
             self._faults = undo.enter_context(closing(FaultCounter(engines.lend_scope())))
             self._timing = undo.enter_context(closing(_Timing(self._costs)))
@@ -134,6 +143,7 @@ class LiveReader:
     def start(self) -> None:
         """Begin the first interval now."""
         self._at, self._cpu_s = self._clock(), time.process_time()
+        self._nodes_at = self._nodes_due = self._at
         self._counted = self._faults.read()
 
     def forget(self) -> None:
@@ -143,20 +153,18 @@ class LiveReader:
 
     def look(self) -> Tick:
         """Return what happened since the last time."""
-        peek = self._engines.peek()
-        now, cpu_s, faults = self._clock(), time.process_time(), self._faults.read()
-        samples = self._new_samples(peek.samples, infer=peek.sampling.fault_labels)
+        now, faults = self._clock(), self._faults.read()
         runs, ns = self._timing.take()
         tick = Tick(
-            seconds=max(now - self._at, 1e-9),
+            seconds=max(now - self._at, _SHORTEST),
             faults={kind: count - self._counted.get(kind, 0) for kind, count in faults.items()},
-            nodes=_sampled(samples) if peek.traced is None else self._called(peek.traced),
-            samples=sum(samples.values()),
-            own_cpu_s=cpu_s - self._cpu_s,
             probes_ns=ns,
             probe_runs=runs,
-            lost={text: peek.samples.stats[name] for name, text in _LOSSES.items()},
         )
+        if now >= self._nodes_due:
+            tick = self._with_nodes(tick, now)
+        cpu_s = time.process_time()
+        tick = replace(tick, own_cpu_s=cpu_s - self._cpu_s, lost=self._lost)
         self._at, self._cpu_s, self._counted = now, cpu_s, faults
         return tick
 
@@ -174,6 +182,22 @@ class LiveReader:
         runs, ns = self._engines.costs()
         more_runs, more_ns = self._faults.costs()
         return runs + more_runs, ns + more_ns
+
+    def _with_nodes(self, tick: Tick, now: float) -> Tick:
+        began = time.process_time()
+        peek = self._engines.peek()
+        samples = self._new_samples(peek.samples, infer=peek.sampling.fault_labels)
+        tick = replace(
+            tick,
+            nodes=_sampled(samples) if peek.traced is None else self._called(peek.traced),
+            nodes_seconds=max(now - self._nodes_at, _SHORTEST),
+            samples=sum(samples.values()),
+        )
+        self._lost = {text: peek.samples.stats[name] for name, text in _LOSSES.items()}
+        self._nodes_at = now
+        # Half an interval less: the next look is never exactly when it was meant to be.
+        self._nodes_due = now + (time.process_time() - began) / _BUDGET - tick.seconds / 2
+        return tick
 
     def _new_samples(self, samples: Samples, *, infer: bool) -> dict[tuple[CallNode, ...], int]:
         """Return the samples since the last time, by path."""

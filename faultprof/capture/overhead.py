@@ -29,6 +29,7 @@ from faultprof.capture.sampling import allow_many_events
 from faultprof.capture.scope import Scope
 from faultprof.capture.wait import Signals
 from faultprof.kernel.privileges import require_privileges
+from faultprof.progress import Steps
 from faultprof.recording.calibration import SAMPLE, Calibration
 
 _AHEAD = -1  # the block of the run before all blocks
@@ -90,6 +91,7 @@ def run_overhead(
         runner = Runner(with_usemem(options.command, identity, say), who, signals)
         # Warms up what both ways find warm, and fails at once where probes cannot be had.
         _probed(runner, options, _AHEAD, owner, trace=choice.trace)
+        steps = undo.enter_context(Steps("run", 2 * repeat))
         for block, probed in blocks((False, True), repeat, seed):
             if probed:
                 run = _probed(runner, options, block, owner, trace=choice.trace)
@@ -98,7 +100,7 @@ def run_overhead(
             check(run)
             runs.append(run)
             way = "with" if probed else "without"
-            say(f"block {block + 1} of {repeat}: {way} probes, {run.timed.wall_s:.3f} s")
+            steps.advance(f"{way} probes, {run.timed.wall_s:.3f} s")
     return runs, calibration
 
 

@@ -28,6 +28,7 @@ from faultprof.capture.wait import Signals
 from faultprof.errors import unsupported
 from faultprof.kernel.privileges import require_privileges
 from faultprof.kernel.view import KernelView
+from faultprof.progress import Steps
 
 _AHEAD = -1  # the block of the run before all blocks
 
@@ -94,13 +95,14 @@ def run_padded(
         known = costs(functions)
         costs_ns = [known.get(one.name, 0.0) for one in plan.functions]
         runner = Runner(with_usemem(options.command, identity, say), who, signals)
+        steps = undo.enter_context(Steps("run", 1 + repeat * (1 + len(times))))
         for block, factor in [(_AHEAD, times[0]), *blocks((0, *times), repeat, seed)]:
             waits = [round((factor - 1) * ns) for ns in costs_ns]
             run = _under_probes(runner, plan, view, factor, waits) if factor else _without(runner)
             check(run)
             runs += [run] * (block != _AHEAD)
             way = f"probes at {factor}x their cost" if factor else "no probes"
-            say(f"block {block + 1} of {repeat}: {way}, {run.timed.wall_s:.3f} s")
+            steps.advance(f"{way}, {run.timed.wall_s:.3f} s")
     return runs, functions
 
 

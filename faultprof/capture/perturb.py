@@ -30,6 +30,7 @@ from faultprof.capture.wait import Signals
 from faultprof.errors import ExitCode, FaultprofError
 from faultprof.kernel.privileges import require_privileges
 from faultprof.kernel.view import KernelView
+from faultprof.progress import Steps
 from faultprof.recording.calibration import Calibration
 
 _AHEAD = -1  # the block of the run that goes ahead: it warms up, and tells the watchdog how long
@@ -112,10 +113,11 @@ def run_perturbation(
         )
         runner = Runner(with_usemem(options.command, identity, say), who, signals)
         found = Perturbed(delayer.method)
+        steps = undo.enter_context(Steps("run", 1 + options.repeat * len(options.delays_ns)))
         for run in _doses(options, runner, delayer):
             check(run)
             found.runs.append(run)
-            say(_progress(run, options.repeat))
+            steps.advance(f"delay {run.delay_ns} ns, {run.timed.wall_s:.3f} s")
         _refuse_without_interrupts(found.runs)
         if options.keep is not None:
             _keep(options, options.keep, delayer, identity, say)
@@ -146,11 +148,6 @@ def _doses(options: PerturbOptions, runner: Runner, delayer: Delayer) -> Iterato
     )
     order = [(_AHEAD, 0), *blocks(options.delays_ns, options.repeat, options.seed)]
     return (session.run(delay_ns, block) for block, delay_ns in order)
-
-
-def _progress(run: DosedRun, repeat: int) -> str:
-    block = f"block {run.block + 1} of {repeat}" if run.block >= 0 else "ahead"
-    return f"{block}: delay {run.delay_ns} ns, {run.timed.wall_s:.3f} s"
 
 
 def _refuse_without_interrupts(runs: Sequence[DosedRun]) -> None:

@@ -34,6 +34,7 @@ from faultprof.capture.wait import (
 )
 from faultprof.capture.watch import Watch, Watched
 from faultprof.errors import ExitCode, FaultprofError
+from faultprof.progress import Steps
 
 if TYPE_CHECKING:
     from faultprof.capture.engines import Engines
@@ -256,6 +257,8 @@ class _Recorder:
 
     def all_runs(self, commands: Sequence[Command], target: Target | None) -> None:
         """Run the whole schedule, or as much of it as can be."""
+        total = len(self._schedule.order)
+        steps = Steps("run", total, shares=True)
         for number, which in enumerate(self._schedule.order):
             if number and (signal_number := self._signals.ending()):
                 self._cut_short = "interrupted"
@@ -271,6 +274,8 @@ class _Recorder:
                 break
             if not go_on:
                 break
+            if total > 1:
+                steps.advance()
 
     def write(self) -> bool:
         """Write the recordings, say so, and return whether one is degraded."""

@@ -57,13 +57,19 @@ def _common(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="With an error, print what lies behind it.")
+        bool,
+        typer.Option(
+            "--verbose",
+            help="With an error, print what lies behind it; print each step of long work.",
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
 ) -> None:
     global _verbose
     _verbose = verbose
     notices.quiet = quiet
+    if not quiet:
+        notices.listen(verbose=verbose)
     if version:
         print(f"faultprof {__version__}")
         raise typer.Exit
@@ -174,6 +180,7 @@ def _as_ours(error: Any) -> FaultprofError:
 def _print_error(error: FaultprofError) -> None:
     from faultprof.render.terminal import sanitise
 
+    notices.clear()
     print(f"faultprof: {sanitise(error.message)}", file=sys.stderr)
     if error.hint:
         print(f"  {sanitise(error.hint)}", file=sys.stderr)

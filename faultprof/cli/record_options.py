@@ -6,7 +6,6 @@ Leaves to others: what is recorded (``record``, ``ab``), and what the options do
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -182,11 +181,9 @@ def metrics_reader(commands: Sequence[Sequence[str]], metrics: Sequence[str]) ->
 
 def speaker(quiet: bool) -> Callable[[str], None]:
     """Return what is to be done with lines for the user's terminal."""
-    return _silent if quiet or notices.quiet else _to_stderr
-
-
-def _to_stderr(line: str) -> None:
-    print(f"faultprof: {line}", file=sys.stderr)
+    if quiet:
+        notices.silence()
+    return _silent if quiet or notices.quiet else notices.say
 
 
 def _silent(_line: str) -> None:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
+from faultprof.cli import notices
 from faultprof.cli import record_options as common
 from faultprof.cli.record import DEFAULT_OUTPUT, check_scope
 from faultprof.errors import FaultprofError
@@ -94,6 +95,7 @@ def _watch(options: RecordOptions, interval: float, *, keeps: bool) -> int:
     from faultprof.capture.schedule import repeated
     from faultprof.capture.session import Session
 
+    notices.silence()  # the terminal is the view's
     said: list[str] = []
     with tempfile.TemporaryFile() as printed, Path(os.devnull).open("rb") as nothing:
         view = _view(options, interval, keeps, {0: nothing.fileno(), 1: printed.fileno(),

@@ -26,6 +26,7 @@ from faultprof.kernel.dwarf_mentions import units_mentioning
 from faultprof.kernel.elf import unreadable
 from faultprof.kernel.inlines import Copy, InlineSite, UnitTable, build_table
 from faultprof.kernel.intervals import Intervals
+from faultprof.progress import Steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,11 +125,14 @@ class InlineIndex:
 
         chains: list[tuple[str, ...]] = [()] * addresses.size
         units = self._index.units_at(addresses)
-        for unit in np.unique(units[units >= 0]).tolist():
-            (places,) = np.nonzero(units == unit)
-            found = self._table(unit).chains(addresses[places])
-            for place, chain in zip(places.tolist(), found, strict=True):
-                chains[place] = chain
+        wanted = np.unique(units[units >= 0]).tolist()
+        with Steps("reading debuginfo: unit", len(wanted), every=False) as steps:
+            for unit in wanted:
+                (places,) = np.nonzero(units == unit)
+                found = self._table(unit).chains(addresses[places])
+                for place, chain in zip(places.tolist(), found, strict=True):
+                    chains[place] = chain
+                steps.advance()
         return chains
 
     def units_at(self, addresses: NDArray[np.uint64]) -> list[int]:
@@ -167,7 +171,12 @@ class InlineIndex:
 
         with _damage_reported(self.path):
             units = units_mentioning(self._file, globs)
-        return [copy for unit in units for copy in self._table(unit).copies(wanted)]
+        found: list[Copy] = []
+        with Steps("reading debuginfo: unit", len(units), every=False) as steps:
+            for unit in units:
+                found += self._table(unit).copies(wanted)
+                steps.advance()
+        return found
 
 
 @contextmanager

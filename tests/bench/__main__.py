@@ -25,6 +25,7 @@ from tests.bench import (
     bench_programs,
     bench_report,
     bench_throughput,
+    bench_top,
     bench_wait,
 )
 from tests.bench import machine as this
@@ -41,6 +42,7 @@ SUBJECTS = {
         bench_report,
         bench_import,
         bench_pictures,
+        bench_top,
         bench_help,
     )
 }

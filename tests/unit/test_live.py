@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -27,7 +28,7 @@ AGAIN = MAP.callee(Frame("do_fault"))
 
 
 def tick(nodes: Mapping[CallNode, NodeTick], seconds: float = 1.0, **more: object) -> Tick:
-    return Tick(seconds, nodes=nodes, **more)  # type: ignore[arg-type]
+    return Tick(seconds, nodes=nodes, nodes_seconds=seconds, **more)  # type: ignore[arg-type]
 
 
 def history(*ticks: Tick) -> History:
@@ -138,6 +139,17 @@ def test_costs_are_of_one_cpu() -> None:
         tick({}, 2.0, own_cpu_s=0.02, probes_ns=10_000_000), tick({}, 1.0, own_cpu_s=0.03)
     ).view(Sort.OWN, 10)
     assert (view.own_percent, view.probes_percent) == (3.0, 0.5)
+
+
+def test_nodes_may_be_looked_at_less_often() -> None:
+    nodes = {FAULT: NodeTick(90, 900, 900)}
+    looked = Tick(1.0, faults={"read": 5}, nodes=nodes, nodes_seconds=3.0)
+    without = Tick(1.0, faults={"read": 7})
+    view = history(looked, without).view(Sort.OWN, 10)
+    rate = view.rate("read")
+    assert rate is not None
+    assert rate.course == (5.0, 7.0)
+    assert (view.rows[0].calls_per_s, view.nodes_every) == (30.0, 3.0)
 
 
 _SHARES = st.dictionaries(
@@ -294,6 +306,7 @@ class _Engines:
     def __init__(self) -> None:
         self.counts: dict[tuple[int, ...], int] = {}
         self.traced: dict[tuple[str, ...], tuple[int, int, int]] | None = None
+        self.slow = self.cpu_s = 0.0
 
     def lend_scope(self) -> None:
         pass
@@ -302,6 +315,7 @@ class _Engines:
         return 7, 700
 
     def peek(self) -> Peek:
+        self.cpu_s += self.slow
         keys = np.zeros(len(self.counts), key_dtype(False))
         for key, stack in zip(keys, self.counts, strict=True):
             key["kernel_depth"] = len(stack)
@@ -320,7 +334,17 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> _Engines:
     monkeypatch.setattr("faultprof.capture.live.FaultCounter", _Faults)
     monkeypatch.setattr("faultprof.capture.live.Symbolizer", lambda **_: _Names())
     monkeypatch.setattr("faultprof.capture.live.syscall.enable_run_stats", _no_stats)
-    return _Engines()
+    engines = _Engines()
+    monkeypatch.setattr("faultprof.capture.live.time.process_time", lambda: engines.cpu_s)
+    return engines
+
+
+def reader_of(engines: _Engines, cpu_s: float = 0.0) -> LiveReader:
+    """Return a reader with a clock of whole seconds, whose looks take some CPU time."""
+    seconds = itertools.count()
+    reader = LiveReader(engines, None, clock=lambda: float(next(seconds)))  # type: ignore[arg-type]
+    engines.slow = cpu_s
+    return reader
 
 
 def _no_stats() -> int:
@@ -328,11 +352,12 @@ def _no_stats() -> int:
 
 
 def figures(one: Tick) -> dict[str, tuple[int, int]]:
+    assert one.nodes is not None
     return {node.frame.function: (tick.inclusive, tick.own) for node, tick in one.nodes.items()}
 
 
 def test_looking_tells_what_is_new(engines: _Engines) -> None:
-    reader = LiveReader(engines, None)  # type: ignore[arg-type]
+    reader = reader_of(engines)
     engines.counts = {(2, 1): 5, (1,): 3}
     one = reader.look()
     assert figures(one) == {"f1": (8, 3), "f2": (5, 5)}
@@ -342,18 +367,37 @@ def test_looking_tells_what_is_new(engines: _Engines) -> None:
     two = reader.look()
     assert figures(two) == {"f1": (2, 0), "f2": (1, 1), "f3": (1, 1)}
     # The same nodes, so that they can be followed from tick to tick.
-    assert set(one.nodes) <= set(two.nodes)
+    assert set(one.nodes or ()) <= set(two.nodes or ())
     reader.forget()
     engines.counts = {(1,): 2}
     assert figures(reader.look()) == {"f1": (2, 2)}
 
 
 def test_looking_at_a_trace(engines: _Engines) -> None:
-    reader = LiveReader(engines, None)  # type: ignore[arg-type]
+    reader = reader_of(engines)
     engines.traced = {("a",): (10, 1000, 400), ("a", "b"): (10, 600, 600)}
     assert figures(reader.look()) == {"a": (1000, 400), "b": (600, 600)}
     engines.traced = {("a",): (11, 1100, 500), ("a", "b"): (10, 600, 600)}
     one = reader.look()
-    assert [(node.frame.function, tick) for node, tick in one.nodes.items()] == [
+    assert [(node.frame.function, tick) for node, tick in (one.nodes or {}).items()] == [
         ("a", NodeTick(1, 100, 100))
     ]
+
+
+def test_what_costs_much_is_looked_at_less_often(engines: _Engines) -> None:
+    reader = reader_of(engines, 0.06)  # 6 percent of a second
+    engines.counts = {(1,): 1}
+    ticks = [reader.look() for _ in range(13)]
+    looked = [place for place, one in enumerate(ticks) if one.nodes is not None]
+    assert looked == [0, 3, 6, 9, 12]
+    assert [one.nodes_seconds for one in ticks if one.nodes is not None] == [
+        1.0,
+        3.0,
+        3.0,
+        3.0,
+        3.0,
+    ]
+    assert sum(one.own_cpu_s for one in ticks) / 13 < 0.03
+    assert all(one.faults for one in ticks)
+    cheap = reader_of(engines, 0.01)
+    assert all(cheap.look().nodes is not None for _ in range(5))

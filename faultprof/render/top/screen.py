@@ -202,9 +202,10 @@ class _Screen:
 
     def _cost(self, view: View, about: About) -> str:
         probes = NOTHING if view.probes_percent is None else f"{view.probes_percent:.2f}%"
+        every = "" if view.nodes_every is None else f"nodes every {view.nodes_every:.0f} s; "
         return (
             f"this view {view.own_percent:.1f}%, its probes {probes} of a CPU; "
-            f"{sanitise(about.how)}"
+            f"{every}{sanitise(about.how)}"
         )
 
     def _row(self, row: Row, has_calls: bool) -> str:
