@@ -63,6 +63,7 @@ class Program:
         self._lent = lent or {}
         self._maps: dict[str, Map] = {}
         self._descriptors: list[int] = []
+        self._loaded: dict[str, int] = {}
         try:
             for spec in self._code.maps:
                 self._maps[spec.name] = self._lent.get(spec.name) or Map.create(spec)
@@ -82,7 +83,12 @@ class Program:
         """Load a program and return its file descriptor, which lives as long as this object."""
         fd = self.load_copy(function, kind, name=function)
         self._descriptors.append(fd)
+        self._loaded[function] = fd
         return fd
+
+    def misses(self, function: str) -> int:
+        """Return how often the kernel skipped a loaded program as it ran on that CPU already."""
+        return syscall.recursion_misses(self._loaded[function])
 
     def load_copy(
         self,
