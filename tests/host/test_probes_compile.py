@@ -98,6 +98,13 @@ def test_locks(switches: dict[str, int]) -> None:
     assert {"on_begin", "on_end"} <= programs
 
 
+@pytest.mark.parametrize("switches", _combinations(("SCOPE_ALL",)), ids=str)
+def test_faults(switches: dict[str, int]) -> None:
+    bits = {"FAULT_PRESENT_BIT": 1, "FAULT_WRITE_BIT": 2, "FAULT_EXEC_BIT": 16}
+    programs = _compile("faults.bpf.c", {**bits, **switches})
+    assert {"on_user_fault", "on_kernel_fault"} <= programs
+
+
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in TRACE_KINDS), TRACE_KINDS], ids=str)
 @pytest.mark.parametrize("switches", _combinations(TRACE), ids=str)
 def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
