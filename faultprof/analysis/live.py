@@ -122,10 +122,11 @@ class View:
 
 
 class _Tree(NamedTuple):
-    """What the nodes came to in some seconds."""
+    """What the nodes, and the waits for locks, came to in some seconds."""
 
     seconds: float
     nodes: Mapping[CallNode, NodeTick]
+    waits: Mapping[str, tuple[int, int]] | None
 
 
 class History:
@@ -140,7 +141,7 @@ class History:
         """Take the newest tick in."""
         self._ticks.append(tick)
         if tick.nodes is not None:
-            self._trees.append(_Tree(tick.nodes_seconds, tick.nodes))
+            self._trees.append(_Tree(tick.nodes_seconds, tick.nodes, tick.waits))
         if tick.probes_ns is not None:
             self._probes_percent = tick.probes_ns / 1e9 / tick.seconds * 100
 
@@ -190,17 +191,17 @@ class History:
         return found
 
     def _waits(self) -> list[Wait] | None:
-        known = [tick.waits for tick in self._ticks if tick.waits is not None]
+        known = [tree.waits for tree in self._trees if tree.waits is not None]
         if not known:
             return None
-        window = list(islice(reversed(self._ticks), WINDOW))
-        seconds = sum(tick.seconds for tick in window)
+        window = list(islice(reversed(self._trees), WINDOW))
+        seconds = sum(tree.seconds for tree in window)
         names = dict.fromkeys(name for waits in known for name in waits)
         rows = []
         for name in names:
-            found = [(tick.waits or {}).get(name, (0, 0)) for tick in window]
+            found = [(tree.waits or {}).get(name, (0, 0)) for tree in window]
             course = tuple(
-                (tick.waits or {}).get(name, (0, 0))[1] / 1e9 / tick.seconds for tick in self._ticks
+                (tree.waits or {}).get(name, (0, 0))[1] / 1e9 / tree.seconds for tree in self._trees
             )
             contentions, ns = (sum(column) for column in zip(*found, strict=True))
             if contentions:

@@ -67,12 +67,14 @@ class Captured:
 class Peek:
     """What was counted up to a moment while recording went on.
 
-    ``traced``: calls, inclusive and self ns by path, root first; None without a tracer.
+    ``traced``: calls, inclusive and self ns by path, root first; None without a tracer. ``waits``:
+    how often was waited and for how many ns, by lock; None when nobody looks.
     """
 
     sampling: SamplingOptions
     samples: Samples
     traced: dict[tuple[str, ...], tuple[int, int, int]] | None
+    waits: dict[str, tuple[int, int]] | None = None
 
 
 class Engines:
@@ -197,12 +199,13 @@ class Engines:
     def peek(self) -> Peek:
         """Return what has been counted so far, while recording goes on."""
         traced = self._tracer.peek() if self._tracer is not None else None
-        return Peek(self._sampling, self._sampler.peek(), traced)
+        waits = self._contention.peek() if self._contention is not None else None
+        return Peek(self._sampling, self._sampler.peek(), traced, waits)
 
     def costs(self) -> tuple[int, int]:
         """Return how often the programs have run, and for how many ns, while that was measured."""
-        tracer = self._tracer.costs() if self._tracer is not None else (0, 0)
-        return added_costs([self._sampler.costs(), tracer])
+        others = (self._tracer, self._contention)
+        return added_costs([self._sampler.costs(), *(one.costs() for one in others if one)])
 
     def lend_scope(self) -> Scope:
         """Return the scope for what is to look at the same tasks beside these engines."""

@@ -92,7 +92,7 @@ class Tick:
         own_cpu_s: CPU seconds that this process used.
         probes_ns: ns that BPF programs ran; None when the kernel did not time them.
         probe_runs: how often they ran meanwhile; None likewise.
-        waits: by lock, contentions and ns waited; None when nobody looks at locks.
+        waits: by lock, contentions and ns waited, in ``nodes_seconds``; None when nobody looked.
         lost: what was not counted since the beginning, by what it is.
     """
 
@@ -134,6 +134,7 @@ class LiveReader:
         self._calls: dict[tuple[str, ...], tuple[int, int, int]] = {}
         self._traced: dict[tuple[str, ...], CallNode] = {}
         self._lost: dict[str, int] = {}
+        self._waits: dict[str, tuple[int, int]] = {}
         with ExitStack() as undo:
             self._faults = undo.enter_context(closing(FaultCounter(engines.lend_scope())))
             self._timing = undo.enter_context(closing(_Timing(self._costs)))
@@ -144,12 +145,14 @@ class LiveReader:
         """Begin the first interval now."""
         self._at, self._cpu_s = self._clock(), time.process_time()
         self._nodes_at = self._nodes_due = self._at
+        self._naming_s = 0.0
         self._counted = self._faults.read()
 
     def forget(self) -> None:
         """Know that the engines count from 0 again; the interval goes on."""
         self._stacks.clear()
         self._calls.clear()
+        self._waits.clear()
 
     def look(self) -> Tick:
         """Return what happened since the last time."""
@@ -184,7 +187,7 @@ class LiveReader:
         return runs + more_runs, ns + more_ns
 
     def _with_nodes(self, tick: Tick, now: float) -> Tick:
-        began = time.process_time()
+        began, self._naming_s = time.process_time(), 0.0
         peek = self._engines.peek()
         samples = self._new_samples(peek.samples, infer=peek.sampling.fault_labels)
         tick = replace(
@@ -192,11 +195,14 @@ class LiveReader:
             nodes=_sampled(samples) if peek.traced is None else self._called(peek.traced),
             nodes_seconds=max(now - self._nodes_at, _SHORTEST),
             samples=sum(samples.values()),
+            waits=self._new_waits(peek.waits),
         )
         self._lost = {text: peek.samples.stats[name] for name, text in _LOSSES.items()}
         self._nodes_at = now
+        # What is named is named once, and not to be waited for.
+        again_s = time.process_time() - began - self._naming_s
         # Half an interval less: the next look is never exactly when it was meant to be.
-        self._nodes_due = now + (time.process_time() - began) / _BUDGET - tick.seconds / 2
+        self._nodes_due = now + again_s / _BUDGET - tick.seconds / 2
         return tick
 
     def _new_samples(self, samples: Samples, *, infer: bool) -> dict[tuple[CallNode, ...], int]:
@@ -212,11 +218,25 @@ class LiveReader:
         self._stacks = counts
         return fresh
 
+    def _new_waits(
+        self, found: dict[str, tuple[int, int]] | None
+    ) -> dict[str, tuple[int, int]] | None:
+        if found is None:
+            return None
+        new = {}
+        for lock, (waits, ns) in found.items():
+            before = self._waits.get(lock, (0, 0))
+            if waits > before[0]:
+                new[lock] = waits - before[0], max(ns - before[1], 0)
+        self._waits = found
+        return new
+
     def _name(self, samples: Samples, unknown: list[bool], *, infer: bool) -> None:
         import numpy as np
 
         if not any(unknown):
             return
+        began = time.process_time()
         which = np.array(unknown)
         new = replace(samples, keys=samples.keys[which], counts=samples.counts[which])
         named = name_paths(new, self._kernel, None, infer=infer)
@@ -226,6 +246,7 @@ class LiveReader:
                 here = here.callee(frame)
                 nodes.append(here)
             self._paths[key.tobytes()] = tuple(nodes)
+        self._naming_s = time.process_time() - began
 
     def _called(
         self, found: Mapping[tuple[str, ...], tuple[int, int, int]]

@@ -23,7 +23,8 @@ class RecordOptions:
     (None: what suits the mode). ``presets`` and ``functions`` name what is traced (none: the usual
     faults), ``mode`` auto leaves whether to ``capture.choice``. ``metrics`` are the numbers that
     are looked for in the output, as ``NAME=REGEX``. ``contention`` names the parts that are to be
-    recorded besides, whatever it takes; with ``all_contention`` all others that can be had here.
+    recorded besides, whatever it takes; with ``all_contention`` all others that can be had here, or
+    those of ``optional_contention``.
     """
 
     default_frequency: ClassVar[int] = 999
@@ -50,6 +51,7 @@ class RecordOptions:
     metrics: tuple[str, ...] = ()
     contention: tuple[str, ...] = ()
     all_contention: bool = False
+    optional_contention: tuple[str, ...] = ()
 
     @property
     def wants_trace(self) -> bool:
@@ -60,7 +62,8 @@ class RecordOptions:
     @property
     def contention_parts(self) -> tuple[str, ...]:
         """All parts of contention that are wanted, in the order of ``PARTS``."""
-        return tuple(name for name in PARTS if self.all_contention or name in self.contention)
+        named = self.contention + self.optional_contention
+        return tuple(name for name in PARTS if self.all_contention or name in named)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shaped the data, for the recording's metadata."""

@@ -50,6 +50,9 @@ def top(
             help="Also write a recording of all of it at the end; what w writes, too.",
         ),
     ] = None,
+    locks: Annotated[
+        bool, typer.Option(help="Also count waits for kernel locks, where that can be done.")
+    ] = True,
     as_root: common.AsRootOption = False,
 ) -> None:
     """Show page faults as they happen: how many of which kind, where their time goes, what waits.
@@ -66,6 +69,7 @@ def top(
       faultprof top -a --mode sample --duration 10 > pictures.txt
     """
     from faultprof.capture.options import RecordOptions
+    from faultprof.recording.contention import LOCKS
 
     words = tuple(command or ())
     everything = everything or not (words or pid is not None)
@@ -86,6 +90,7 @@ def top(
         frequency=frequency,
         presets=tuple(preset or ()),
         functions=tuple(function or ()),
+        optional_contention=(LOCKS,) if locks else (),
         as_root=as_root,
     )
     raise typer.Exit(_watch(options, interval, keeps=output is not None))

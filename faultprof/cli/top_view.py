@@ -94,7 +94,8 @@ class TopView:
             now = time.monotonic()
             end = self._end(watched, now >= ends_at)
             if end is not None:
-                if not screen.is_terminal:  # where this stays, what came last is of interest
+                # Where pictures stay, what came last is of interest; rates of nothing are not.
+                if not screen.is_terminal and due - now < self.interval - _POLL_SECONDS:
                     self._look()
                     self._draw(screen, size, now - began)
                 return end

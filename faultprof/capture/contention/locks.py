@@ -65,6 +65,7 @@ _OFFSETS = (
 
 _PLACE = struct.Struct("=QIIII")  # address, type, known, node, stack
 _TOTALS = struct.Struct(f"={2 + BUCKETS}Q")
+_BRIEF = struct.Struct("=QQ")  # how it begins: waits, ns
 _IMAGE = struct.Struct("=QQ")
 _SPINNING_DEPTH = 0  # the word of struct spinning that has it
 
@@ -117,6 +118,7 @@ class Locks:
         self._setting = setting
         self._held = setting.scope.held
         self._misses_before = 0
+        self._labels: dict[_Place, str] = {}  # for who looks meanwhile
         self._variables = Variables.read()
         knobs, lent = _knobs(setting), setting.scope.lent_maps()
         if setting.tracer is not None:
@@ -155,6 +157,26 @@ class Locks:
             "unfinished": self._unfinished(),
             "lost": lost,
         }
+
+    def peek(self) -> dict[str, tuple[int, int]]:
+        """Return waits and ns so far by lock, while it is counted; a place is named once."""
+        keys, values = self._program.read_hash_records("waits")
+        places = [_Place(*_PLACE.unpack(key.tobytes())) for key in keys]
+        if unknown := [one for one in places if one not in self._labels]:
+            stacks = self._named_stacks({one.stack for one in unknown} - {_NO_STACK})
+            for place in unknown:
+                row = self._row(place, stacks.get(place.stack, _Stack()), None)
+                self._labels[place] = row.lock or f"{row.type} of {row.caller or 'nobody known'}"
+        found: dict[str, tuple[int, int]] = {}
+        for place, value in zip(places, values, strict=True):
+            waits, total_ns = _BRIEF.unpack_from(value.tobytes())
+            before = found.get(self._labels[place], (0, 0))
+            found[self._labels[place]] = before[0] + waits, before[1] + total_ns
+        return found
+
+    def costs(self) -> tuple[int, int]:
+        """Return how often the programs have run, and for how many ns, while that was measured."""
+        return self._program.costs()
 
     def next_run(self, scope: Scope) -> None:
         """Forget what was counted; the numbers of stacks stay."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from faultprof.bpf.program import added_costs
 from faultprof.capture.contention.setting import Setting
 from faultprof.capture.scope import Scope
 from faultprof.errors import ExitCode, FaultprofError, unsupported
@@ -45,6 +46,17 @@ class Part(Protocol):
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A part that can also be looked at while it counts."""
+
+    def peek(self) -> dict[str, tuple[int, int]]:
+        """Return how often was waited and for how many ns, by what for."""
+
+    def costs(self) -> tuple[int, int]:
+        """Return how often its programs have run, and for how many ns, while that was measured."""
 
 
 class Kind(NamedTuple):
@@ -119,6 +131,20 @@ class Parts:
         """Make all parts ready for the next run."""
         for part in self._parts.values():
             part.next_run(scope)
+
+    def peek(self) -> dict[str, tuple[int, int]] | None:
+        """Return what was waited for so far, from all parts that tell; None where none does."""
+        watched = self._watched()
+        if not watched:
+            return None
+        return {key: one for part in watched for key, one in part.peek().items()}
+
+    def costs(self) -> tuple[int, int]:
+        """Return runs and ns of the programs of these parts."""
+        return added_costs(part.costs() for part in self._watched())
+
+    def _watched(self) -> list[Watchable]:
+        return [part for part in self._parts.values() if isinstance(part, Watchable)]
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
