@@ -65,12 +65,12 @@ def page_pieces(
     yield from svg_pieces(graph, sides, selection, head=False, histograms=True)
     yield "</div>\n</section>\n"
     yield _section("calltree", "Call tree", _TREE)
-    yield _section("functions", "Functions", functions_html(recordings, labels, selection, measure))
-    yield _section("runs", "Metrics over runs", runs_html(recordings, labels))
     for name, title, content in (
         ("contention", "Contention", contention_html(recordings, labels, selection)),
         ("yield", "Fault-around", yield_html(recordings, labels, selection)),
         ("perturbation", "Delays on purpose", perturbations_html(perturbations)),
+        ("functions", "Functions", functions_html(recordings, labels, selection, measure)),
+        ("runs", "Metrics over runs", runs_html(recordings, labels)),
         ("calibration", "What the probes cost", calibration_html(recordings, labels)),
     ):
         if content:

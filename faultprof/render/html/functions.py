@@ -53,7 +53,7 @@ def functions_html(
         titles += [Cell(before + title, "number") for title in _titles(traced)]
     rows = ([_name(frames[key]), *_all_cells(sides, key, traced)] for key in order[:_MOST])
     note = _note(len(order), traced)
-    return table("sortable", titles, rows) + note
+    return f'<div class="long">\n{table("sortable", titles, rows)}</div>\n{note}'
 
 
 def _own(side: dict[Function, _Row], key: Function) -> float:

@@ -59,8 +59,5 @@ def _panel(axes: Any, one: Titled) -> None:
     axes.set_xlabel("delay of a call (µs)")
     unit = f" ({found.metric.unit})" if found.metric.unit else ""
     axes.set_ylabel(brief(found.metric.name) + unit)
-    axes.set_title(brief(one.title))
-    axes.annotate(
-        str(found.verdict), (0, 0), (4, 4), "axes fraction", "offset points", color=GREY, fontsize=7
-    )
+    axes.set_title(f"{brief(one.title)}\n{found.verdict}")
     legend(axes, handles, texts, fontsize=7)
