@@ -20,6 +20,7 @@
  *   FUNCTIONS     how many functions there are, conditional ones included
  *   MAX_NODES     nodes of the call tree
  *   MAX_TASKS     tasks that can be inside traced functions at one time
+ *   PAUSABLE      1: stand still, entries and returns, while user space says that nothing is recorded
  *   MULTIPLICITY  1: also tell how many calls of each callee one call makes
  *   OFFCPU        1: also tell how long the task was not running (sched_switch)
  *   PAD           see pad.h
@@ -123,6 +124,22 @@ static __always_inline void bump(int stat)
 	bump_by(stat, 1);
 }
 
+/*
+ * Whether the recording stands still while its tasks go on. Without that, tasks that are inside
+ * traced functions are followed to their end, and what is read meanwhile does not add up.
+ */
+static __always_inline bool paused(void)
+{
+#if PAUSABLE
+	int zero = 0;
+	struct scope_state *state = scope_state.lookup(&zero);
+
+	return !state || !state->started;
+#else
+	return false;
+#endif
+}
+
 /* Return the current task's shadow stack, or NULL if the task is not recorded. */
 static __always_inline struct task_trace *current_trace(void)
 {
@@ -130,6 +147,8 @@ static __always_inline struct task_trace *current_trace(void)
 	struct task_trace *trace = tasks.lookup(&task);
 	int zero = 0;
 
+	if (paused())
+		return NULL;
 	if (trace || !scope_has_current())
 		return trace;
 	trace = empty_task.lookup(&zero);
@@ -474,7 +493,7 @@ static __always_inline int leave(void *ctx, int kind, u32 function, int what)
 	bool inner = false;
 	u32 above, i;
 
-	if (!trace || in_interrupt(trace, stack_here(trace, ctx, kind)))
+	if (!trace || paused() || in_interrupt(trace, stack_here(trace, ctx, kind)))
 		return 0;
 	bump(STAT_RETURNS);
 	if (trace->too_deep) {
@@ -616,7 +635,7 @@ int on_task_free(struct bpf_raw_tracepoint_args *ctx)
 	struct task_trace *trace = tasks.lookup(&task);
 	int i;
 
-	if (!trace)
+	if (!trace || paused())
 		return 0;
 	bump_by(STAT_EXIT_INSIDE, trace->depth);
 	NO_UNROLL

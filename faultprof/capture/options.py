@@ -24,7 +24,7 @@ class RecordOptions:
     faults), ``mode`` auto leaves whether to ``capture.choice``. ``metrics`` are the numbers that
     are looked for in the output, as ``NAME=REGEX``. ``contention`` names the parts that are to be
     recorded besides, whatever it takes; with ``all_contention`` all others that can be had here, or
-    those of ``optional_contention``.
+    those of ``optional_contention``. ``pausable``: it may be written on the way, and go on.
     """
 
     default_frequency: ClassVar[int] = 999
@@ -52,6 +52,7 @@ class RecordOptions:
     contention: tuple[str, ...] = ()
     all_contention: bool = False
     optional_contention: tuple[str, ...] = ()
+    pausable: bool = False
 
     @property
     def wants_trace(self) -> bool:

@@ -94,10 +94,14 @@ class Outcome:
     Args:
         options: of the recording.
         identity: whom it will belong to; None for ourselves.
+
+    Attributes:
+        in_parts: whether a run may be a part of one, which something traces on after its end.
     """
 
     def __init__(self, options: RecordOptions, identity: Identity | None) -> None:
         self.ledger = Ledger()
+        self.in_parts = False
         self._options = options
         self._owner = identity.owner if identity is not None else None
         self._runs: list[_Kept] = []
@@ -199,7 +203,7 @@ class Outcome:
         Between two runs the probes stay. What outlives its run, and takes a fault in just the
         microseconds in which that run's figures are read, may leave some half written.
         """
-        if len(self._runs) > 1:
+        if len(self._runs) > 1 or self.in_parts:
             try:
                 nodes_from_traced(run.traced_paths)
             except ValueError as error:

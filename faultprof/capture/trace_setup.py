@@ -31,7 +31,13 @@ def open_tracer(options: RecordOptions, scope: Scope, owner: tuple[int, int] | N
         FaultprofError: nothing of this can be traced here (exit code 3), or a name is unknown.
     """
     view = KernelView.read(owner=owner)
-    return Tracer(scope, trace_plan(options, view), _types(view), off_cpu=options.off_cpu)
+    return Tracer(
+        scope,
+        trace_plan(options, view),
+        _types(view),
+        off_cpu=options.off_cpu,
+        pausable=options.pausable,
+    )
 
 
 def trace_plan(options: RecordOptions, view: KernelView) -> TracePlan:

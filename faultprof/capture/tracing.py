@@ -110,7 +110,7 @@ class Tracer:
         plan: the functions.
         types: the running kernel's BTF.
         off_cpu: whether to tell waiting from working.
-        padded: whether :meth:`pad` may make the probes dearer.
+        padded, pausable: whether :meth:`pad` is to be of use; whether :meth:`go_on` is.
 
     Attributes:
         failed: why functions could not be attached after all, by name; they are left out.
@@ -126,12 +126,14 @@ class Tracer:
         *,
         off_cpu: bool = True,
         padded: bool = False,
+        pausable: bool = False,
     ) -> None:
         self.scope = scope
         self.plan = plan
         self.types = types
         self.off_cpu = off_cpu
         self.padded = padded
+        self.pausable = pausable
         self.failed: dict[str, str] = {}
         self._misses_before: dict[str, int] = {}
         self._kprobe_misses_before = 0
@@ -165,6 +167,8 @@ class Tracer:
         faults, misses, kprobe_misses = self._faults.read(), self.misses(), self.kprobe_misses()
         if detach:
             self._probes.close()
+        if self.pausable:
+            time.sleep(_SETTLE_SECONDS)  # what has begun to run counts to its end
         inside = list(self._read_open_frames())
         if not detach:
             self._program.clear("tasks")
@@ -294,6 +298,7 @@ class Tracer:
             "OFFCPU": int(self.off_cpu),
             "PAD": int(self.padded),
             "MULTIPLICITY": 1,
+            "PAUSABLE": int(self.pausable),
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,
         }

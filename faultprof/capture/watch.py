@@ -55,6 +55,7 @@ class Watched:
         wall_s = time.monotonic() - self.since
         self.outcome.add(Run(captured, wall_s, End.DURATION, None))
         self.outcome.ledger.info(note)
+        self.outcome.in_parts = True
         self.parts += 1
         try:
             return self.outcome.write({})

@@ -91,6 +91,7 @@ def top(
         presets=tuple(preset or ()),
         functions=tuple(function or ()),
         optional_contention=(LOCKS,) if locks else (),
+        pausable=True,
         as_root=as_root,
     )
     raise typer.Exit(_watch(options, interval, keeps=output is not None))

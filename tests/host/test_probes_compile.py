@@ -22,6 +22,7 @@ TRACE_NUMBERS = {
     "MAX_NODES": 16,
     "MAX_TASKS": 16,
     "MULTIPLICITY": 1,
+    "PAUSABLE": 1,
     **dict.fromkeys(
         ("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS", "MAP_PAGES"), 9
     ),

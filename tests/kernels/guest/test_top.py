@@ -13,7 +13,6 @@ import sys
 import termios
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 # Every fault of the page that it touches again and again.
@@ -33,12 +32,13 @@ class View:
 
     def __init__(self, directory: Path, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
+        self.errors = directory / "errors"
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "faultprof", "top", *arguments],
             stdin=theirs,
             stdout=theirs,
-            stderr=subprocess.DEVNULL,
+            stderr=self.errors.open("w"),
             cwd=directory,
             env={**os.environ, "TERM": "xterm"},
             start_new_session=True,
@@ -53,8 +53,12 @@ class View:
         self._written = b""
         deadline = time.monotonic() + seconds
         while True:
-            with suppress(BlockingIOError):
+            try:
                 self._written += os.read(self._ours, 1 << 16)
+            except BlockingIOError:
+                pass
+            except OSError:  # it has ended
+                raise AssertionError(self.errors.read_text()) from None
             drawn = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", self._written.decode(errors="replace"))
             if found := re.search(pattern, drawn):
                 return found
