@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from faultprof.analysis.perturbation_file import SavedPerturbation
 from faultprof.analysis.selection import Selection
 from faultprof.recording.frames import Frame
 from faultprof.recording.paths import PathCount
@@ -14,6 +15,8 @@ from faultprof.render.html import page_pieces
 from tests.browser.chromium import obstacle, visit
 from tests.unit.pictures import flame
 from tests.unit.recordings import SESSION, held
+from tests.unit.test_flame import limited
+from tests.unit.test_perturb_cli import doses
 from tests.unit.traces import TRACED, held_trace
 
 pytestmark = pytest.mark.skipif(obstacle() is not None, reason=obstacle() or "")
@@ -27,6 +30,13 @@ def saved(path: Path, text: str) -> Path:
 
 def page(*recordings: Recording) -> str:
     return "".join(page_pieces(recordings, ["before", "after"][: len(recordings)], Selection()))
+
+
+def everything() -> str:
+    """Return the page of a calibrated trace, and of what delays did."""
+    saved_doses = SavedPerturbation("f, at its entry", "x", doses(0.1))
+    pieces = page_pieces([limited()], ["x"], Selection(), perturbations=[saved_doses])
+    return "".join(pieces)
 
 
 @pytest.mark.parametrize("html", [False, True])
@@ -101,6 +111,25 @@ def test_a_page(tmp_path: Path) -> None:
     )
     assert seen.console == []
     assert seen.results == [1, 4, 16, "walk", "next_uptodate_folio", "handle_mm_fault", True]
+
+
+def test_what_not_every_recording_has(tmp_path: Path) -> None:
+    """Plots are pictures in the page; the rules that let it load nothing else let them in."""
+    seen = visit(
+        saved(tmp_path / "x.html", everything()),
+        """
+        const plot = one("#perturbation img");
+        log(plot.complete && plot.naturalWidth > 300);
+        log(one("#perturbation pre").textContent.includes("on the critical path"));
+        log(all("#calibration tbody tr").length);
+        const says = (text) => text.includes("overhead-limited");
+        log(all(".fp-pattern").some((mark) => says(mark.getAttribute("fill"))));
+        for (let i = 0; i < 4; i++) key("ArrowUp", one("svg.fp-flame"));
+        log([...one(".fp-tip table").rows].some((row) => says(row.textContent)));
+        """,
+    )
+    assert seen.console == []
+    assert seen.results == [True, True, 1, True, True]
 
 
 def test_two_recordings_on_a_page(tmp_path: Path) -> None:

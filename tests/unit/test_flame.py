@@ -401,7 +401,9 @@ def test_inferred_frames_are_hatched() -> None:
     assert "inferred</text>" in text
 
 
-def test_overhead_limited_frames_are_dotted() -> None:
+def limited() -> Recording:
+    """Return a calibrated trace: of the 150 ns of a call of b, 100 are its probe's; of a's, 300."""
+
     def cost(ns: int) -> dict[str, int]:
         return {"value": ns, "low": ns, "high": ns}
 
@@ -421,10 +423,13 @@ def test_overhead_limited_frames_are_dotted() -> None:
     paths = [path("a", 10_000, 9_850), path("ab", 150, 150)]
     functions = {name: {"how": "symbol", "method": "kprobe", "traced": True} for name in "ab"}
     metadata = replace(traced_metadata(), functions=functions, calibration=calibration)
-    recording = in_memory(lambda file: traced(file, [paths], ((),), metadata))
+    return in_memory(lambda file: traced(file, [paths], ((),), metadata))
+
+
+def test_overhead_limited_frames_are_dotted() -> None:
+    recording = limited()
     text = flame([recording])
     data = data_of(text)
-    # Of the 150 ns that a call of b takes, 100 are its probe's; of the 10 µs of a, 300.
     assert [data["names"][data["name"][node]][0] for node in data["sides"][0]["limited"]] == ["b"]
     assert text.count('fill="url(#fp-overhead-limited-') == 1 + 1  # the frame, and the legend
     assert "overhead-limited</text>" in text

@@ -13,6 +13,7 @@ import pytest
 from faultprof.analysis.perturbation import (
     Metric,
     Observation,
+    Perturbation,
     perturbation,
     perturbation_from_json,
 )
@@ -116,8 +117,13 @@ def test_a_plot_is_written(tmp_path: Path, suffix: str) -> None:
 # What --json printed, read back.
 
 
+def doses(slope: float) -> Perturbation:
+    """Return a perturbation that makes a command slower by ``slope`` seconds per us."""
+    return perturbation(Metric.parse("wall"), _observations(slope))
+
+
 def _saved(path: Path, slope: float = 0.1, delayed: str = "set_pte_range, at its entry") -> Path:
-    found = perturbation(Metric.parse("wall"), _observations(slope))
+    found = doses(slope)
     head = {"seed": 1, "command": "usemem 1g", "delayed": delayed}
     path.write_text(json.dumps({**head, **found.to_json()}))
     return path
