@@ -17,6 +17,7 @@ from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
 from faultprof.bpf.probing import try_kprobe_multi
 from faultprof.bpf.program import Program
+from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
 from faultprof.capture.trace_totals import (
@@ -56,7 +57,7 @@ _STATS = (
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
 TASK_HEAD = struct.Struct("=QQQQII")
-FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
+_CALLEES_BYTES = 72  # of a frame: how often its callees have been called
 
 # The longest that a program which has begun may take to end, with all that interrupts it.
 _SETTLE_SECONDS = 0.01
@@ -108,6 +109,7 @@ class Tracer:
         plan: the functions.
         types: the running kernel's BTF.
         off_cpu: whether to tell waiting from working.
+        occupancy: knobs of probes/occupancy.h; None for a trace without it.
 
     Attributes:
         failed: why functions could not be attached after all, by name; they are left out.
@@ -116,12 +118,19 @@ class Tracer:
     """
 
     def __init__(
-        self, scope: Scope, plan: TracePlan, types: Types, *, off_cpu: bool = True
+        self,
+        scope: Scope,
+        plan: TracePlan,
+        types: Types,
+        *,
+        off_cpu: bool = True,
+        occupancy: OccupancyKnobs | None = None,
     ) -> None:
         self.scope = scope
         self.plan = plan
         self.types = types
         self.off_cpu = off_cpu
+        self.occupancy = occupancy
         self.failed: dict[str, str] = {}
         self._misses_before: dict[str, int] = {}
         self._kprobe_misses_before = 0
@@ -129,6 +138,7 @@ class Tracer:
         self._together = kprobed if kprobed and try_kprobe_multi().works else []
         with ExitStack() as undo:
             self._program = undo.enter_context(Program("trace.bpf.c", self._knobs()))
+            self.frame = frame_layout(occupancy)
             for node in range(1, MAX_NODES):
                 self._program.push("free_nodes", node)
             self.scope.attach(self._program)
@@ -221,6 +231,11 @@ class Tracer:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
+    @property
+    def program(self) -> Program:
+        """The compiled trace.bpf.c; freed when the tracer is closed."""
+        return self._program
+
     def _knobs(self) -> dict[str, int]:
         alone = [one for one in self.plan.functions if one.points and one not in self._together]
         return {
@@ -232,6 +247,7 @@ class Tracer:
             "KPROBE_MANY": int(bool(self._together)),
             "HITS": int(any(one.method is None for one in alone)),
             "OFFCPU": int(self.off_cpu),
+            **(self.occupancy.knobs() if self.occupancy is not None else {"OCCUPANCY": 0}),
             "MULTIPLICITY": 1,
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,
@@ -239,7 +255,7 @@ class Tracer:
 
     def _attach_tracepoints(self) -> None:
         programs = {"sched_process_free": "on_task_free"}
-        if self.off_cpu:
+        if self.off_cpu or self.occupancy is not None:
             programs["sched_switch"] = "on_switch"
         for tracepoint, function in programs.items():
             self._program.attach_raw_tracepoint(tracepoint, function)
@@ -299,11 +315,17 @@ class Tracer:
             record = state.tobytes()
             depth = min(TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
             frames = [
-                FRAME.unpack_from(record, TASK_HEAD.size + level * FRAME.size)
+                self.frame.unpack_from(record, TASK_HEAD.size + level * self.frame.size)
                 for level in range(depth)
             ]
             if frames:
                 yield [(frame[4], frame[2]) for frame in frames]
+
+
+def frame_layout(occupancy: OccupancyKnobs | None) -> struct.Struct:
+    """Return how ``struct frame`` of the program begins: start, stack, children's ns, ..., node."""
+    rest = _CALLEES_BYTES + (occupancy.frame_bytes if occupancy is not None else 0)
+    return struct.Struct(f"=QQQQIHBB{rest}x")
 
 
 def _grown(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
