@@ -33,19 +33,14 @@
 #include <linux/types.h>
 
 #include "scope.h"
+#include "shadow_stack.h"
 
 #if OCCUPANCY
 
-#define INSIDE_WORDS ((FUNCTIONS + 63) / 64)
 #define WORDS_MASK 7 /* a word of a slot; the last one is no function's */
 #define SLOTS (CPUS <= 16 ? 16 : CPUS <= 256 ? 256 : 8192) /* a power of two */
 #define OCCUPANCY_STEPS ((CPUS + OCCUPANCY_STEP - 1) / OCCUPANCY_STEP)
 #define SQUARE_SHIFT 4 /* squares of durations are kept in units of 16 ns, so that they fit */
-
-/* A set of functions. */
-struct inside {
-	u64 words[INSIDE_WORDS];
-};
 
 #if INSIDE_WORDS > WORDS_MASK
 #error "too many functions for a slot"

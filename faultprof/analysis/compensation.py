@@ -235,6 +235,18 @@ def _more(one: Estimate, other: Estimate) -> Estimate:
     return Estimate(value, min(bounds[0], value), max(bounds[1], value))
 
 
+def costs_by_function(functions: Mapping[str, Any], calibration: Calibration) -> dict[str, float]:
+    """Return the nanoseconds that a hit of each traced function's probes costs, where known.
+
+    Args:
+        functions: how each was traced, as a recording's metadata has it.
+        calibration: of the machine.
+    """
+    kinds, costs = Kinds(functions), costs_of(calibration)
+    found = {name: cost_of(kinds.of(name), costs) for name in functions}
+    return {name: cost.total.value for name, cost in found.items() if cost is not None}
+
+
 def compensate(tree: TraceTree, kinds: Kinds, costs: Costs) -> TraceTree:
     """Return a whole tree whose calls know the overhead in their times.
 
