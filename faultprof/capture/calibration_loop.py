@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from faultprof.bpf.program import Program
 from faultprof.bpf.syscall import run_raw_tracepoint
+from faultprof.capture.trace_knobs import TASK_HEAD
 from faultprof.capture.trace_plan import TracedFunction
 from faultprof.capture.trace_totals import NodeTotals
-from faultprof.capture.tracing import TASK_HEAD, Tracer
+from faultprof.capture.tracing import Tracer
 from faultprof.errors import unsupported
 
 LOOPS = 1000

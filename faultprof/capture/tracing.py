@@ -19,6 +19,7 @@ from faultprof.bpf.probing import try_kprobe_multi
 from faultprof.bpf.program import Program, added_costs
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.scope import Scope, TaskCounter
+from faultprof.capture.trace_knobs import TASK_HEAD, frame_layout, kernel_knobs
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
 from faultprof.capture.trace_totals import (
     NodeTotals,
@@ -28,7 +29,7 @@ from faultprof.capture.trace_totals import (
     close_open_frames,
     totals_of,
 )
-from faultprof.errors import FaultprofError, unsupported
+from faultprof.errors import FaultprofError
 from faultprof.kernel.conditions import Types
 
 MAX_NODES = 1024
@@ -57,27 +58,9 @@ _STATS = (
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
-TASK_HEAD = struct.Struct("=QQQQII")
-_CALLEES_BYTES = 72  # of a frame: how often its callees have been called
 
 # The longest that a program which has begun may take to end, with all that interrupts it.
 _SETTLE_SECONDS = 0.01
-
-# Fields whose offsets the program needs whatever is traced.
-_OFFSETS = (
-    ("task_struct", "stack"),
-    ("vm_fault", "flags"),
-    ("vm_fault", "vma"),
-    ("vm_area_struct", "vm_flags"),
-    ("vm_area_struct", "vm_ops"),
-    ("vm_operations_struct", "fault"),
-)
-_FLAGS = {
-    "FLAG_WRITE": ("fault_flag", "FAULT_FLAG_WRITE"),
-    "FLAG_TRIED": ("fault_flag", "FAULT_FLAG_TRIED"),
-    "FLAG_VMA_LOCK": ("fault_flag", "FAULT_FLAG_VMA_LOCK"),
-    "FLAG_FALLBACK": ("vm_fault_reason", "VM_FAULT_FALLBACK"),
-}
 
 
 @dataclass(slots=True)
@@ -282,7 +265,7 @@ class Tracer:
         return {
             **self.scope.knobs(),
             **self.plan.knobs(),
-            **_kernel_knobs(self.types),
+            **kernel_knobs(self.types),
             "FENTRY": int(any(one.method == "fentry" for one in alone)),
             "KPROBE": int(any(one.method == "kprobe" for one in alone)),
             "KPROBE_MANY": int(bool(self._together)),
@@ -371,28 +354,7 @@ class Tracer:
                 yield [(frame[4], frame[2]) for frame in frames]
 
 
-def frame_layout(occupancy: OccupancyKnobs | None) -> struct.Struct:
-    """Return how ``struct frame`` of the program begins: start, stack, children's ns, ..., node."""
-    rest = _CALLEES_BYTES + (occupancy.frame_bytes if occupancy is not None else 0)
-    return struct.Struct(f"=QQQQIHBB{rest}x")
-
-
 def _grown(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
     """Return by how much counters have grown, those that have."""
     grown = {name: count - before.get(name, 0) for name, count in counts.items()}
     return {name: count for name, count in grown.items() if count}
-
-
-def _kernel_knobs(types: Types) -> dict[str, int]:
-    """Return offsets and flags of this kernel; a missing one reads as 0 where that is harmless."""
-    knobs = {}
-    for structure, name in _OFFSETS:
-        offset = types.field_offset(structure, name)
-        if offset is None:
-            raise unsupported(
-                f"this kernel's BTF has no {structure}.{name}", "record with --mode sample"
-            )
-        knobs[f"OFFSET_{structure}_{name}".upper()] = offset
-    for knob, (enum, name) in _FLAGS.items():
-        knobs[knob] = types.enumerator(enum, name) or 0
-    return knobs

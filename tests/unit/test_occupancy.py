@@ -11,8 +11,8 @@ from faultprof.analysis.contention.occupancy import Met, merged
 from faultprof.analysis.statistics import Estimate
 from faultprof.capture.contention.occupancy import on_cpu_of
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
+from faultprof.capture.trace_knobs import TASK_HEAD, frame_layout
 from faultprof.capture.trace_totals import NodeTotals
-from faultprof.capture.tracing import TASK_HEAD, frame_layout
 from faultprof.recording.contention import OCCUPANCY
 from faultprof.recording.metadata import RunInfo
 from faultprof.render.contention import occupancy as section
