@@ -218,7 +218,12 @@ class Tracer:
 
     def lend_shadow_stack(self) -> tuple[dict[str, int], dict[str, Map]]:
         """Return knobs and maps for a program beside this one that includes shadow_stack.h."""
-        knobs = {"MULTIPLICITY": 1, "MAX_TASKS": _MAX_TASKS}
+        knobs = {
+            "MULTIPLICITY": 1,
+            "MAX_TASKS": _MAX_TASKS,
+            "OCCUPANCY": int(self.occupancy is not None),
+            "FUNCTIONS": len(self.plan.functions),
+        }
         return knobs, {"tasks": self._program.map("tasks")}
 
     def node_paths(self) -> dict[int, tuple[str, ...]]:

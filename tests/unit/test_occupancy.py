@@ -206,3 +206,32 @@ def test_kinds_of_a_recording_with_occupancy() -> None:
     assert kinds.of("handle_mm_fault") == "kprobe+fault+occupancy"
     assert kinds.of("alpha") == "fentry+occupancy"
     assert kinds.of("rmap") == "count-only"
+
+
+def test_the_plot_has_a_line_for_each_function_that_company_costs() -> None:
+    from faultprof.render.plots.occupancy import chosen, draw_occupancy
+    from faultprof.render.plots.style import new_figure, styled
+
+    few = {**BUSY, "calls": [met(1, 3, 1000)]}
+    runs = [RunInfo(0, contention={OCCUPANCY: data(quiet=QUIET, few=few, busy=BUSY)})]
+    assert [one.name for one in chosen(merged([runs[0].contention[OCCUPANCY]]))] == [
+        "busy",
+        "quiet",
+    ]
+    with styled():
+        axes = new_figure(2.0).subplots()
+        draw_occupancy(axes, runs)
+        busy, quiet = (container[0] for container in axes.containers)
+    assert busy.get_xydata().tolist() == [[1, 1000], [2, 1500], [4, 3000]]
+    assert quiet.get_xydata().tolist() == [[1, 500], [2, 505]]
+    assert axes.get_yscale() == "log"
+
+
+def test_the_plot_of_too_few_calls_says_so() -> None:
+    from faultprof.render.plots.occupancy import draw_occupancy
+    from faultprof.render.plots.style import new_figure, styled
+
+    with styled():
+        axes = new_figure(2.0).subplots()
+        draw_occupancy(axes, [RunInfo(0, contention={OCCUPANCY: data()})])
+        assert [text.get_text() for text in axes.texts] == ["too few calls"]

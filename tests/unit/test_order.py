@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from faultprof.analysis.contention.order import merged
@@ -107,3 +108,19 @@ def test_the_object() -> None:
     assert work["shares"] == {"descending": 0.9, "other": 0.1}
     assert work["switched_calls"] == 4
     assert found["cleared_by_allocator"] == 0
+
+
+@pytest.mark.parametrize("cleared", [True, False])
+def test_the_plot(cleared: bool) -> None:
+    from faultprof.render.plots.order import draw_order
+    from faultprof.render.plots.style import new_figure, styled
+
+    run = data(24, folio_zero_user=CLEARED) if cleared else data(24)
+    with styled():
+        axes = new_figure(2.0).subplots()
+        draw_order(axes, [RunInfo(0, contention={ORDER: run})])
+        if cleared:
+            (line,) = axes.lines
+            assert line.get_xydata() == pytest.approx(np.array([[5, 95], [95, 5]]))
+        else:
+            assert axes.texts[0].get_text() == "the page allocator cleared them"

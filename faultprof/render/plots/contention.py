@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 from faultprof.analysis.selection import Selection
 from faultprof.errors import FaultprofError
+from faultprof.recording.contention import OCCUPANCY, ORDER
 from faultprof.recording.metadata import RunInfo
 from faultprof.recording.reader import Recording
 from faultprof.render.contention.report import runs_with
+from faultprof.render.plots.occupancy import draw_occupancy
+from faultprof.render.plots.order import draw_order
 from faultprof.render.plots.style import WIDTH, new_figure
 
 _PANEL_HEIGHT = 2.6  # inches
@@ -26,7 +29,7 @@ class Panel(NamedTuple):
     draw: Callable[[Any, Sequence[RunInfo]], None]
 
 
-PANELS: tuple[Panel, ...] = ()
+PANELS: tuple[Panel, ...] = (Panel(OCCUPANCY, draw_occupancy), Panel(ORDER, draw_order))
 
 
 def contention_figure(recording: Recording, selection: Selection) -> Any:
