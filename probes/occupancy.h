@@ -7,7 +7,9 @@
  * a return, and that of a context switch, which puts in what the next task is inside of. Slots
  * share no cache line. Two readers look at all of them:
  *
- * - A timer on one CPU counts, at each tick, how many CPUs are inside each function.
+ * - A timer on one CPU counts, at each tick, how many CPUs are inside each function. A tick that
+ *   comes late (its CPU had interrupts off, or was not run by a hypervisor) finds its own CPU as it
+ *   has been all the while, and so stands for the whole time since the one before.
  * - One call in OCCUPANCY_EVERY looks, at its entry, how many are inside the same function, itself
  *   included; at its return its duration is added to what calls took at that occupancy. Which call
  *   is drawn by lot: counting would meet the same function of a fault again and again. The
@@ -79,7 +81,7 @@ BPF_F_TABLE("array", int, struct slots, slots, 1, 1 << 10);
 BPF_PERCPU_ARRAY(expiring, u64, 1); /* the timer that expires on this CPU */
 BPF_ARRAY(ticks, struct ticks, 1);
 BPF_ARRAY(any_slot, struct slot, 1); /* used within a tick: what any CPU is inside of */
-/* [function][CPUs] -> ticks; with 0 CPUs only where one has just left. */
+/* [function][CPUs] -> ns; with 0 CPUs only where one has just left. */
 BPF_ARRAY(occupied, u64, FUNCTIONS *(CPUS + 1));
 BPF_PERCPU_ARRAY(met, struct met, FUNCTIONS *OCCUPANCY_STEPS);
 
@@ -208,16 +210,17 @@ static __always_inline void gather_inside(struct inside *any, struct slots *all)
 	}
 }
 
-static __always_inline void count_function(struct slots *all, u32 function)
+static __always_inline void count_function(struct slots *all, u32 function, u64 ns)
 {
 	int key = function * (CPUS + 1) + cpus_inside(all, function);
 	u64 *seen = occupied.lookup(&key);
 
 	if (seen)
-		*seen += 1;
+		*seen += ns;
 }
 
-static __always_inline void read_all_slots(void)
+/* What is so now counts for the time since the former reading; `ns` is that. */
+static __always_inline void read_all_slots(u64 ns)
 {
 	int zero = 0;
 	struct slot *any = any_slot.lookup(&zero);
@@ -230,7 +233,7 @@ static __always_inline void read_all_slots(void)
 	_Pragma("clang loop unroll(disable)")
 	for (function = 0; function < FUNCTIONS; function++)
 		if (is_inside(word_of(any, function), function))
-			count_function(all, function);
+			count_function(all, function, ns);
 }
 
 /* hrtimer_expire_entry(timer, now) */
@@ -248,11 +251,11 @@ int on_timer(struct bpf_raw_tracepoint_args *ctx)
 	if (state->timer != timer || !scope->started)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (!state->count)
+	if (state->count++)
+		read_all_slots(now - state->last_ns);
+	else
 		state->first_ns = now;
 	state->last_ns = now;
-	state->count++;
-	read_all_slots();
 	return 0;
 }
 

@@ -21,7 +21,7 @@ from tests.kernels.guest.traced_shell import compiled
 found = occupancy(Path("/tmp/x.fprof"), compiled("faulters.c", Path("/tmp")), threads=4)
 fault = found["functions"]["handle_mm_fault"]
 assert fault["most"] == 4, fault
-assert fault["readings"][-1][0] == 4, fault
+assert fault["inside"][-1][0] == 4, fault
 assert [met["occupancy"] for met in fault["by_occupancy"]][-1] == 4, fault
 check_mean(found)
 end

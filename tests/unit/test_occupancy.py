@@ -42,12 +42,12 @@ def data(**functions: dict[str, Any]) -> dict[str, Any]:
 
 
 BUSY = {
-    "readings": [[0, 100], [1, 200], [4, 700]],
+    "inside": [[0, SECOND // 10], [1, SECOND // 5], [4, 7 * SECOND // 10]],
     "calls": [met(1, 100, 1000, 100), met(2, 50, 1500, 100), met(4, 400, 3000, 100)],
     "traced": {"calls": 40_000, "ns": 3 * SECOND},
 }
 QUIET = {
-    "readings": [[0, 990], [1, 10]],
+    "inside": [[0, 99 * SECOND // 100], [1, SECOND // 100]],
     "calls": [met(1, 400, 500, 300), met(2, 100, 505, 300)],
     "traced": {"calls": 9_000, "ns": SECOND // 100},
 }
@@ -90,7 +90,7 @@ def test_the_error_of_a_mean() -> None:
 def test_runs_add_up() -> None:
     """A run in which a function was not called has readings with nobody inside."""
     (busy,) = merged([data(busy=BUSY), data()]).functions
-    assert busy.readings == ((0, 1100), (1, 200), (4, 700))
+    assert busy.inside == ((0, 11 * SECOND // 10), (1, SECOND // 5), (4, 7 * SECOND // 10))
     assert busy.mean == pytest.approx(1.5)
     assert busy.by_trace == pytest.approx(1.5)
     (twice,) = merged([data(busy=BUSY), data(busy=BUSY)]).functions
@@ -136,7 +136,7 @@ def test_the_section() -> None:
 
 
 def test_many_cpus_share_columns() -> None:
-    many = {**data(busy={**BUSY, "readings": [[0, 500], [90, 500]]}), "cpus": 100}
+    many = {**data(busy={**BUSY, "inside": [[0, SECOND // 2], [90, SECOND // 2]]}), "cpus": 100}
     heads = next(
         line
         for line in text(many).splitlines()

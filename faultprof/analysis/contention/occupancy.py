@@ -71,7 +71,7 @@ class FunctionOccupancy:
 
     Attributes:
         name: the function.
-        readings: (CPUs inside, readings), rising.
+        inside: (CPUs, ns in which so many were inside), rising.
         met: by occupancy, rising.
         calls: all that returned, by the trace.
         on_cpu_ns: what these spent on CPUs.
@@ -79,7 +79,7 @@ class FunctionOccupancy:
     """
 
     name: str
-    readings: tuple[tuple[int, int], ...]
+    inside: tuple[tuple[int, int], ...]
     met: tuple[Met, ...]
     calls: int
     on_cpu_ns: int
@@ -88,8 +88,8 @@ class FunctionOccupancy:
     @property
     def mean(self) -> float:
         """Mean number of CPUs inside, by the readings."""
-        count = sum(readings for _, readings in self.readings)
-        return sum(cpus * readings for cpus, readings in self.readings) / count if count else 0.0
+        whole = sum(ns for _, ns in self.inside)
+        return sum(cpus * ns for cpus, ns in self.inside) / whole if whole else 0.0
 
     @property
     def by_trace(self) -> float:
@@ -99,7 +99,7 @@ class FunctionOccupancy:
     @property
     def most(self) -> int:
         """Most CPUs that were ever seen inside."""
-        seen = [cpus for cpus, readings in self.readings if readings]
+        seen = [cpus for cpus, ns in self.inside if ns]
         return max([*seen, *(one.occupancy for one in self.met)], default=0)
 
     @property
@@ -170,11 +170,9 @@ def merged(runs: Iterable[Mapping[str, Any]]) -> Occupancy:
     """
     runs = list(runs)
     elapsed = sum(int(run["elapsed_ns"]) for run in runs)
-    readings = sum(int(run["readings"]) for run in runs)
     names = dict.fromkeys(name for run in runs for name in run["functions"])
     functions = [
-        _function(name, [run["functions"].get(name, {}) for run in runs], readings, elapsed)
-        for name in names
+        _function(name, [run["functions"].get(name, {}) for run in runs], elapsed) for name in names
     ]
     lost = Counter[str]()
     for run in runs:
@@ -183,7 +181,7 @@ def merged(runs: Iterable[Mapping[str, Any]]) -> Occupancy:
         cpus=max(int(run["cpus"]) for run in runs),
         frequency=int(runs[0]["frequency_hz"]),
         every=int(runs[0]["every"]),
-        readings=readings,
+        readings=sum(int(run["readings"]) for run in runs),
         missed=sum(int(run["missed_readings"]) for run in runs),
         elapsed_ns=elapsed,
         functions=tuple(sorted(functions, key=lambda one: -one.mean)),
@@ -191,22 +189,20 @@ def merged(runs: Iterable[Mapping[str, Any]]) -> Occupancy:
     )
 
 
-def _function(
-    name: str, runs: list[Mapping[str, Any]], readings: int, elapsed_ns: int
-) -> FunctionOccupancy:
+def _function(name: str, runs: list[Mapping[str, Any]], elapsed_ns: int) -> FunctionOccupancy:
     """Add up one function's runs; those in which it was not called have nothing of it."""
     inside, met = Counter[int](), dict[int, list[int]]()
     for run in runs:
-        for cpus, count in run.get("readings", ()):
-            inside[int(cpus)] += int(count)
+        for cpus, ns in run.get("inside", ()):
+            inside[int(cpus)] += int(ns)
         for occupancy, *figures in run.get("calls", ()):
             before = met.get(int(occupancy), [0] * len(figures))
             met[int(occupancy)] = [a + int(b) for a, b in zip(before, figures, strict=True)]
-    inside[0] = readings - sum(count for cpus, count in inside.items() if cpus)
+    inside[0] = elapsed_ns - sum(ns for cpus, ns in inside.items() if cpus)
     traced = [run["traced"] for run in runs if run]
     return FunctionOccupancy(
         name=name,
-        readings=tuple(sorted(inside.items())),
+        inside=tuple(sorted(inside.items())),
         met=tuple(Met(occupancy, *met[occupancy]) for occupancy in sorted(met)),
         calls=sum(int(one["calls"]) for one in traced),
         on_cpu_ns=sum(int(one["ns"]) for one in traced),

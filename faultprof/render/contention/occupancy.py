@@ -6,7 +6,7 @@ Leaves to others: the figures (``analysis.contention.occupancy``).
 The object has ``cpus``, ``frequency_hz``, ``every`` (of how many calls one looked at the
 occupancy, in the mean), ``readings``, ``missed_readings``, ``elapsed_ns``, ``lost`` and
 ``functions``: by name, those with the most CPUs inside first, ``mean`` and ``mean_by_trace`` (CPUs
-inside), ``most`` (that were ever seen), ``readings`` ([CPUs inside, readings], ...),
+inside), ``most`` (that were ever seen), ``inside`` ([CPUs, ns in which so many were inside], ...),
 ``calls`` and ``on_cpu_ns`` of all that returned, ``by_occupancy`` (``occupancy`` at the entry,
 ``calls`` that looked, their ``mean_ns``, its ``error_ns`` and ``off_cpu_ns`` in all) and ``excess``
 (``share`` of the time that company cost, its ``error``, whether it is ``sure``; null without
@@ -34,9 +34,9 @@ from faultprof.render.units import NOTHING, duration
 _SINGLE = 8  # CPUs up to which each number has a column of its own
 
 _READ = (
-    "mean: CPUs inside at a reading; trace: the same by the trace (time in the function, summed "
-    "over CPUs, over elapsed time); behind them, in percent of the readings, how often so many "
-    "CPUs were inside"
+    "mean: CPUs inside, by the readings; trace: the same by the trace (time in the function, "
+    "summed over CPUs, over elapsed time); most: that were ever seen inside; then the percentage "
+    "of the time in which so many were inside"
 )
 _LOOKED = (
     "mean duration of a call by how many CPUs were inside at its entry, its own included; company: "
@@ -86,7 +86,7 @@ def _function_json(one: FunctionOccupancy) -> dict[str, Any]:
         "mean": round(one.mean, 4),
         "mean_by_trace": round(one.by_trace, 4),
         "most": one.most,
-        "readings": [list(pair) for pair in one.readings],
+        "inside": [list(pair) for pair in one.inside],
         "calls": one.calls,
         "on_cpu_ns": one.on_cpu_ns,
         "by_occupancy": [
@@ -149,16 +149,13 @@ def _heads(groups: Sequence[_Group]) -> tuple[str, ...]:
 
 
 def _inside(one: FunctionOccupancy, groups: Sequence[_Group]) -> tuple[str, ...]:
-    count = sum(readings for _, readings in one.readings)
-    shares = [
-        sum(readings for cpus, readings in one.readings if low <= cpus <= high)
-        for low, high in groups
-    ]
+    whole = max(1, sum(ns for _, ns in one.inside))
+    shares = [sum(ns for cpus, ns in one.inside if low <= cpus <= high) for low, high in groups]
     return (
         f"{one.mean:.2f}",
         f"{one.by_trace:.2f}",
         str(one.most),
-        *(f"{100 * share / count:.1f}" if share else NOTHING for share in shares),
+        *(f"{100 * share / whole:.1f}" if share else NOTHING for share in shares),
         one.name,
     )
 

@@ -16,7 +16,7 @@ CPUS = 2
 def test_one_thread_is_alone(tmp_path: Path) -> None:
     found = occupancy(tmp_path / "x.fprof", compiled("faulters.c", tmp_path), threads=1)
     for name, one in found["functions"].items():
-        assert {cpus for cpus, _ in one["readings"]} <= {0, 1}, name
+        assert {cpus for cpus, _ in one["inside"]} <= {0, 1}, name
         assert {met["occupancy"] for met in one["by_occupancy"]} <= {1}, name
         assert one["excess"] is None
     check_mean(found)
@@ -26,6 +26,6 @@ def test_as_many_threads_as_cpus(tmp_path: Path) -> None:
     found = occupancy(tmp_path / "x.fprof", compiled("faulters.c", tmp_path), threads=CPUS)
     fault = found["functions"]["handle_mm_fault"]
     assert fault["most"] == CPUS
-    assert {cpus for cpus, _ in fault["readings"]} == {0, 1, 2}
+    assert {cpus for cpus, _ in fault["inside"]} == {0, 1, 2}
     assert {met["occupancy"] for met in fault["by_occupancy"]} == {1, 2}
     check_mean(found)
