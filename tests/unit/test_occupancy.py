@@ -35,26 +35,31 @@ def data(**functions: dict[str, Any]) -> dict[str, Any]:
         "every": 64,
         "readings": 1000,
         "missed_readings": 3,
-        "elapsed_ns": SECOND,
+        "read_ns": SECOND,
         "functions": functions,
         "lost": {},
     }
 
 
+def infos(*runs: dict[str, Any]) -> list[RunInfo]:
+    """Return runs of a second each."""
+    return [RunInfo(0, wall_s=1.0, contention={OCCUPANCY: run}) for run in runs]
+
+
 BUSY = {
-    "inside": [[0, SECOND // 10], [1, SECOND // 5], [4, 7 * SECOND // 10]],
+    "inside": [[1, SECOND // 5], [4, 7 * SECOND // 10]],
     "calls": [met(1, 100, 1000, 100), met(2, 50, 1500, 100), met(4, 400, 3000, 100)],
     "traced": {"calls": 40_000, "ns": 3 * SECOND},
 }
 QUIET = {
-    "inside": [[0, 99 * SECOND // 100], [1, SECOND // 100]],
+    "inside": [[1, SECOND // 100]],
     "calls": [met(1, 400, 500, 300), met(2, 100, 505, 300)],
     "traced": {"calls": 9_000, "ns": SECOND // 100},
 }
 
 
 def test_the_mean_by_readings_and_by_trace() -> None:
-    (busy,) = merged([data(busy=BUSY)]).functions
+    (busy,) = merged(infos(data(busy=BUSY))).functions
     assert busy.mean == pytest.approx(3.0)
     assert busy.by_trace == pytest.approx(3.0)
     assert busy.most == 4
@@ -63,11 +68,11 @@ def test_the_mean_by_readings_and_by_trace() -> None:
 def test_the_most_is_what_anyone_saw() -> None:
     """A call may see more than any reading."""
     one = {**QUIET, "calls": [met(3, 1, 500)]}
-    assert merged([data(one=one)]).functions[0].most == 3
+    assert merged(infos(data(one=one))).functions[0].most == 3
 
 
 def test_company_costs_what_the_calls_would_not_have_taken_alone() -> None:
-    busy, quiet = merged([data(busy=BUSY, quiet=QUIET)]).functions
+    busy, quiet = merged(infos(data(busy=BUSY, quiet=QUIET))).functions
     assert busy.excess is not None
     taken = 100 * 1000 + 50 * 1500 + 400 * 3000
     assert busy.excess.share == pytest.approx(1 - 550 * 1000 / taken)
@@ -75,12 +80,12 @@ def test_company_costs_what_the_calls_would_not_have_taken_alone() -> None:
     assert quiet.excess is not None
     assert quiet.excess.share == pytest.approx(100 * 5 / (400 * 500 + 100 * 505))
     assert not quiet.excess.is_sure
-    assert [one.name for one in merged([data(busy=BUSY, quiet=QUIET)]).contended] == ["busy"]
+    assert [one.name for one in merged(infos(data(busy=BUSY, quiet=QUIET))).contended] == ["busy"]
 
 
 def test_too_few_calls_are_compared_with_nothing() -> None:
     few = {**BUSY, "calls": [met(1, 29, 1000), met(4, 400, 3000)]}
-    assert merged([data(few=few)]).functions[0].excess is None
+    assert merged(infos(data(few=few))).functions[0].excess is None
 
 
 def test_the_error_of_a_mean() -> None:
@@ -89,11 +94,11 @@ def test_the_error_of_a_mean() -> None:
 
 def test_runs_add_up() -> None:
     """A run in which a function was not called has readings with nobody inside."""
-    (busy,) = merged([data(busy=BUSY), data()]).functions
+    (busy,) = merged(infos(data(busy=BUSY), data())).functions
     assert busy.inside == ((0, 11 * SECOND // 10), (1, SECOND // 5), (4, 7 * SECOND // 10))
     assert busy.mean == pytest.approx(1.5)
     assert busy.by_trace == pytest.approx(1.5)
-    (twice,) = merged([data(busy=BUSY), data(busy=BUSY)]).functions
+    (twice,) = merged(infos(data(busy=BUSY), data(busy=BUSY))).functions
     assert [one.calls for one in twice.met] == [200, 100, 800]
     assert twice.mean == pytest.approx(3.0)
 
@@ -116,8 +121,7 @@ def test_a_call_within_itself_counts_its_time_once() -> None:
 
 
 def text(*runs: dict[str, Any]) -> str:
-    infos = [RunInfo(0, contention={OCCUPANCY: run}) for run in runs]
-    return "\n".join(section.lines(infos, PLAIN))
+    return "\n".join(section.lines(infos(*runs), PLAIN))
 
 
 def test_the_section() -> None:
@@ -136,7 +140,7 @@ def test_the_section() -> None:
 
 
 def test_many_cpus_share_columns() -> None:
-    many = {**data(busy={**BUSY, "inside": [[0, SECOND // 2], [90, SECOND // 2]]}), "cpus": 100}
+    many = {**data(busy={**BUSY, "inside": [[90, SECOND // 2]]}), "cpus": 100}
     heads = next(
         line
         for line in text(many).splitlines()
@@ -146,7 +150,7 @@ def test_many_cpus_share_columns() -> None:
 
 
 def test_the_object() -> None:
-    found = section.as_json([RunInfo(0, contention={OCCUPANCY: data(busy=BUSY)})])
+    found = section.as_json([RunInfo(0, wall_s=1.0, contention={OCCUPANCY: data(busy=BUSY)})])
     assert found["functions"]["busy"]["mean"] == 3.0
     assert found["functions"]["busy"]["excess"]["sure"] is True
     assert found["functions"]["busy"]["by_occupancy"][0] == {
@@ -156,7 +160,9 @@ def test_the_object() -> None:
         "error_ns": 10.0,
         "off_cpu_ns": 0,
     }
-    assert section.as_json([RunInfo(0, contention={OCCUPANCY: data()})])["functions"] == {}
+    assert (
+        section.as_json([RunInfo(0, wall_s=1.0, contention={OCCUPANCY: data()})])["functions"] == {}
+    )
 
 
 def test_nothing_was_called() -> None:
@@ -213,8 +219,8 @@ def test_the_plot_has_a_line_for_each_function_that_company_costs() -> None:
     from faultprof.render.plots.style import new_figure, styled
 
     few = {**BUSY, "calls": [met(1, 3, 1000)]}
-    runs = [RunInfo(0, contention={OCCUPANCY: data(quiet=QUIET, few=few, busy=BUSY)})]
-    assert [one.name for one in chosen(merged([runs[0].contention[OCCUPANCY]]))] == [
+    runs = [RunInfo(0, wall_s=1.0, contention={OCCUPANCY: data(quiet=QUIET, few=few, busy=BUSY)})]
+    assert [one.name for one in chosen(merged(runs))] == [
         "busy",
         "quiet",
     ]
@@ -233,5 +239,5 @@ def test_the_plot_of_too_few_calls_says_so() -> None:
 
     with styled():
         axes = new_figure(2.0).subplots()
-        draw_occupancy(axes, [RunInfo(0, contention={OCCUPANCY: data()})])
+        draw_occupancy(axes, [RunInfo(0, wall_s=1.0, contention={OCCUPANCY: data()})])
         assert [text.get_text() for text in axes.texts] == ["too few calls"]

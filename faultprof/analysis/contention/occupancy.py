@@ -14,7 +14,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from faultprof.recording.contention import OCCUPANCY
+
+if TYPE_CHECKING:
+    from faultprof.recording.metadata import RunInfo
 
 FEWEST_CALLS = 30
 """Calls at one occupancy from which on their mean duration is compared with others."""
@@ -75,7 +80,7 @@ class FunctionOccupancy:
         met: by occupancy, rising.
         calls: all that returned, by the trace.
         on_cpu_ns: what these spent on CPUs.
-        elapsed_ns: the time in which the readings were taken.
+        elapsed_ns: the time that the runs took.
     """
 
     name: str
@@ -134,7 +139,8 @@ class Occupancy:
         every: of how many calls one looked, in the mean.
         readings: that were taken.
         missed: that were due, but came too late.
-        elapsed_ns: time in which readings were taken.
+        elapsed_ns: the time that the runs took; the readings go on until all has been stopped, but
+            nobody is inside any more.
         functions: by mean occupancy, falling.
         lost: counts by name.
     """
@@ -159,17 +165,18 @@ class Occupancy:
         return tuple(one for _, one in sorted(found, key=lambda pair: -pair[0]))
 
 
-def merged(runs: Iterable[Mapping[str, Any]]) -> Occupancy:
+def merged(infos: Iterable[RunInfo]) -> Occupancy:
     """Return what some runs have together.
 
     Args:
-        runs: what the part left of each, at least one.
+        infos: of runs that have the part, at least one.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: that is not what the part writes.
     """
-    runs = list(runs)
-    elapsed = sum(int(run["elapsed_ns"]) for run in runs)
+    infos = list(infos)
+    runs = [info.contention[OCCUPANCY] for info in infos]
+    elapsed = round(sum(info.wall_s for info in infos) * 1e9)
     names = dict.fromkeys(name for run in runs for name in run["functions"])
     functions = [
         _function(name, [run["functions"].get(name, {}) for run in runs], elapsed) for name in names
@@ -198,7 +205,7 @@ def _function(name: str, runs: list[Mapping[str, Any]], elapsed_ns: int) -> Func
         for occupancy, *figures in run.get("calls", ()):
             before = met.get(int(occupancy), [0] * len(figures))
             met[int(occupancy)] = [a + int(b) for a, b in zip(before, figures, strict=True)]
-    inside[0] = elapsed_ns - sum(ns for cpus, ns in inside.items() if cpus)
+    inside[0] = max(0, elapsed_ns - sum(ns for cpus, ns in inside.items() if cpus))
     traced = [run["traced"] for run in runs if run]
     return FunctionOccupancy(
         name=name,

@@ -63,8 +63,9 @@ class Occupancy:
     def stop(self) -> dict[str, Any]:
         """Stop the timer and return what was read.
 
-        Times are in ns. Of each function that was called:
-            ``inside``: ``[[CPUs, ns in which so many were inside], ...]``, from 0 on.
+        Times are in ns; ``read_ns`` is from the first reading to the last. Of each function that
+        was called:
+            ``inside``: ``[[CPUs, ns in which so many were inside], ...]``, from 1 on.
             ``calls``: ``[[occupancy, calls, ns, off-CPU ns, sum of squared ns], ...]`` of the calls
             that looked; where several occupancies are added up together, the highest of them.
             ``traced``: all its calls that returned and what they spent on CPUs, by the trace.
@@ -79,8 +80,8 @@ class Occupancy:
             "every": self._knobs.every,
             "readings": count,
             "missed_readings": max(0, due - count),
-            "elapsed_ns": last - first,
-            "functions": self._functions(last - first),
+            "read_ns": last - first,
+            "functions": self._functions(),
             "lost": {},
         }
 
@@ -96,12 +97,12 @@ class Occupancy:
         """Stop the timer for good; safe to repeat."""
         self._undo.close()
 
-    def _functions(self, elapsed_ns: int) -> dict[str, Any]:
+    def _functions(self) -> dict[str, Any]:
         on_cpu = on_cpu_of(self._tracer.totals())
         timed = [one for one in self._tracer.plan.functions if one.timed]
         return {
             one.name: {
-                "inside": self._inside(one.number, elapsed_ns),
+                "inside": self._inside(one.number),
                 "calls": self._calls(one.number),
                 "traced": on_cpu[one.name],
             }
@@ -109,14 +110,13 @@ class Occupancy:
             if one.name in on_cpu
         }
 
-    def _inside(self, function: int, elapsed_ns: int) -> list[list[int]]:
+    def _inside(self, function: int) -> list[list[int]]:
         places = self._knobs.cpus + 1
         seen = [
             int.from_bytes(self._program.read("occupied", function * places + cpus), "little")
             for cpus in range(places)
         ]
-        seen[0] = elapsed_ns - sum(seen[1:])
-        return [[cpus, ns] for cpus, ns in enumerate(seen) if ns or not cpus]
+        return [[cpus, ns] for cpus, ns in enumerate(seen) if ns and cpus]
 
     def _calls(self, function: int) -> list[list[int]]:
         found = []

@@ -25,7 +25,6 @@ from faultprof.analysis.contention.occupancy import (
     Occupancy,
     merged,
 )
-from faultprof.recording.contention import OCCUPANCY
 from faultprof.recording.metadata import RunInfo
 from faultprof.render.header import entry
 from faultprof.render.terminal import Terminal, sanitise
@@ -47,7 +46,7 @@ _LOOKED = (
 
 def lines(runs: Sequence[RunInfo], terminal: Terminal) -> Iterator[str]:
     """Yield the section."""
-    data = _of(runs)
+    data = merged(runs)
     yield from entry("read", _how(data), terminal)
     if not data.functions:
         yield "no traced function was called"
@@ -63,7 +62,7 @@ def lines(runs: Sequence[RunInfo], terminal: Terminal) -> Iterator[str]:
 
 def as_json(runs: Sequence[RunInfo]) -> dict[str, Any]:
     """Return the object."""
-    data = _of(runs)
+    data = merged(runs)
     return {
         "cpus": data.cpus,
         "frequency_hz": data.frequency,
@@ -74,10 +73,6 @@ def as_json(runs: Sequence[RunInfo]) -> dict[str, Any]:
         "lost": dict(data.lost),
         "functions": {one.name: _function_json(one) for one in data.functions},
     }
-
-
-def _of(runs: Sequence[RunInfo]) -> Occupancy:
-    return merged(run.contention[OCCUPANCY] for run in runs)
 
 
 def _function_json(one: FunctionOccupancy) -> dict[str, Any]:

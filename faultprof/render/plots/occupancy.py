@@ -16,7 +16,6 @@ from faultprof.analysis.contention.occupancy import (
     Occupancy,
     merged,
 )
-from faultprof.recording.contention import OCCUPANCY
 from faultprof.recording.metadata import RunInfo
 from faultprof.render.plots.style import LINES, brief, colour, legend, time_axis
 
@@ -27,7 +26,7 @@ def draw_occupancy(axes: Any, runs: Sequence[RunInfo]) -> None:
     """Draw the functions that company costs most, else those that most CPUs are inside of."""
     from matplotlib.ticker import MaxNLocator
 
-    data = merged(run.contention[OCCUPANCY] for run in runs)
+    data = merged(runs)
     handles, names = [], []
     for number, one in enumerate(chosen(data)):
         met = _enough(one)
