@@ -119,16 +119,24 @@ def test_what_is_in_no_order_is_not_said_to_be_in_one(sequence: list[int]) -> No
 def test_looks_elsewhere_are_left_out() -> None:
     size = PAGES * 4096
     folio = 0xFFFF888000000000 + 7 * size
-    seen = [(1, folio + 4096 * 5 + 8), (2, 0xFFFFFFFF81000000), (3, folio + 4096 * 6)]
+    seen = [(1, folio + 4096 * 5 + 8), (2, 0xFFFFFFFF81000000), (3, folio + 4096 * 6 + 1)]
     assert looks_at_one_folio(seen, PAGES, 4096) == ([Look(1, 5), Look(3, 6)], 1)
+
+
+def test_looks_between_two_pages_are_left_out() -> None:
+    """The register holds a page's end when it is done: 300, though 299 was the last."""
+    seen = [(1, 4096 * 299 + 8), (2, 4096 * 300), (3, 4096 * 298 + 8)]
+    assert looks_at_one_folio(seen, PAGES, 4096) == ([Look(1, 299), Look(3, 298)], 1)
+    assert looks_at_one_folio([(1, 4096)], PAGES, 4096) == ([], 1)
+    assert order_of([], PAGES, 0, NS) == UNDECIDED
 
 
 def test_what_is_told_of_all_calls() -> None:
     size = PAGES * 4096
-    forward = [(NS // 4, 128 * 4096), (3 * NS // 4, 384 * 4096)]
+    forward = [(NS // 4, 128 * 4096 + 8), (3 * NS // 4, 384 * 4096 + 8)]
     calls = [
         (NS, 0, PAGES, False, forward),
-        (NS, 3 * size, PAGES, True, [(1, size + 4096 * 9), (2, size + 4096 * 8), (3, 0)]),
+        (NS, 3 * size, PAGES, True, [(1, size + 4096 * 9 + 8), (2, size + 4096 * 8 + 8), (3, 8)]),
     ]
     told = looked_into(calls)
     assert told["orders"] == {ASCENDING: 1, DESCENDING: 1}

@@ -31,7 +31,7 @@ class FolioWork:
         histogram: (upper bound in ns a page, calls), rising.
         orders: calls that were looked at, by their order, UNDECIDED included.
         looks: how many looks there were.
-        strayed: of these, not at the folio: left out.
+        strayed: of these, elsewhere, or between two pages: left out.
         path: (tenth of the time, mean place in the folio from 0 to 1, looks).
         page_size: in bytes.
     """

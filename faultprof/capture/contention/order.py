@@ -91,7 +91,9 @@ class Order:
     def __init__(self, setting: Setting, frequency: int = FREQUENCY) -> None:
         self._frequency = frequency
         view = setting.view
-        self._functions = _probeable((CLEAR, COPY), view)
+        # A variant (.isra.0) takes other arguments.
+        found = _probeable((CLEAR, COPY), view)
+        self._functions = [one for one in found if one.places[0].symbol in _WHATS]
         if not self._functions:
             raise unsupported(f"{CLEAR} cannot be probed here", "see 'faultprof functions'")
         touched = _probeable((_FIRST_TOUCH,), view)
@@ -134,7 +136,7 @@ class Order:
             ``switched``: how many others there were.
             ``ns_a_page``: a histogram of the calls by that.
             ``orders``: calls that were looked at, by their order (``page_order``).
-            ``looks``: how many looks; ``strayed``: of these, not at the folio.
+            ``looks``: how many looks; ``strayed``: of these, not in a page of the folio.
             ``path``: ``[[tenth of the time, mean place, looks], ...]``; a place is from 0, the
             folio's beginning, to 1.
         """

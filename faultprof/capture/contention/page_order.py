@@ -50,12 +50,14 @@ def order_of(looks: Sequence[Look], pages: int, asked_for: int, ns: int) -> str:
     """Return one of ``ORDERS``, or ``UNDECIDED`` where the looks fit several that differ.
 
     Args:
-        looks: by time, at least one.
+        looks: by time.
         pages: of the folio.
         asked_for: the page that the fault was on, by its index.
         ns: how long the call took.
     """
     ranks = _ranks(pages, asked_for)
+    if not looks:
+        return UNDECIDED
     in_turn = [look for at, look in enumerate(looks) if not at or look.page != looks[at - 1].page]
     if len(in_turn) > 1:
         fitting = [name for name, rank in ranks.items() if _is_rising(in_turn, rank)]
@@ -76,7 +78,10 @@ def order_of(looks: Sequence[Look], pages: int, asked_for: int, ns: int) -> str:
 def looks_at_one_folio(
     seen: Sequence[tuple[int, int]], pages: int, page_size: int
 ) -> tuple[list[Look], int]:
-    """Return the looks at the folio that most addresses lie in, and how many lie elsewhere.
+    """Return the looks at the folio that most addresses lie in, and how many are left out.
+
+    Left out are those elsewhere, and at the edge of two pages: there is the register before the
+    one is begun, and also after the other is done.
 
     Args:
         seen: of each look, ns since the entry, and an address. Folios lie at multiples of their
@@ -85,12 +90,13 @@ def looks_at_one_folio(
         page_size: in bytes.
     """
     size = pages * page_size
-    folios = Counter(address // size for _, address in seen)
-    ((folio, count),) = folios.most_common(1)
+    ((folio, _),) = Counter(address // size for _, address in seen).most_common(1)
     looks = [
-        Look(ns, address % size // page_size) for ns, address in seen if address // size == folio
+        Look(ns, address % size // page_size)
+        for ns, address in seen
+        if address // size == folio and address % page_size
     ]
-    return looks, len(seen) - count
+    return looks, len(seen) - len(looks)
 
 
 def _is_rising(looks: Sequence[Look], rank: Rank) -> bool:

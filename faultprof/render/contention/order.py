@@ -116,7 +116,7 @@ def _function(one: FolioWork, terminal: Terminal) -> Iterator[str]:
         steps = " ".join(f"{100 * place:.0f}" for _, place, _ in one.path)
         yield f"  path: after each tenth of the time, at {steps} % of the folio"
     if one.strayed:
-        yield f"  {one.strayed:,} of {one.looks:,} looks were at something else and are left out"
+        yield f"  {one.strayed:,} of {one.looks:,} looks were in none of its pages and are left out"
 
 
 def _speed(one: FolioWork, terminal: Terminal) -> str:

@@ -59,7 +59,7 @@ def check(work: dict[str, Any], order: str, touched_ns: int) -> None:
     assert 0 < work["ns"] < touched_ns
     told = {name: count for name, count in work["orders"].items() if name != "undecided"}
     assert set(told) == {order}, work
-    assert told[order] >= PAGES / 2, "a clear is looked at about every 0.5 ms"
+    assert told[order] >= PAGES / 4, "a clear takes milliseconds, and is looked at every 0.5 ms"
 
 
 def test_first_touch_of_anonymous_huge_pages(tmp_path: Path, kernel: str) -> None:
