@@ -12,6 +12,8 @@ import sys
 
 import pytest
 
+from faultprof.capture.contention.folio_probes import BITS, NAME_OFFSETS, OFFSETS
+
 SAMPLE = ("SCOPE_ALL", "USER_STACKS", "FAULT_LABELS")
 TRACE = ("SCOPE_ALL", "OFFCPU")
 TRACE_KINDS = ("FENTRY", "KPROBE", "KPROBE_MANY", "HITS")  # of programs; each stands by itself
@@ -96,6 +98,16 @@ def test_perturb(method: str) -> None:
     programs = _compile("perturb.bpf.c", {"FENTRY": 0, "KPROBE": 0, **numbers, method: 1})
     assert "on_fork" in programs
     assert len([name for name in programs if name.endswith("template")]) == 2
+
+
+@pytest.mark.parametrize("switches", _combinations(("SCOPE_ALL", "NAMES")), ids=str)
+def test_folio(switches: dict[str, int]) -> None:
+    offsets = {**OFFSETS, **NAME_OFFSETS}
+    numbers = {"FUNCTIONS": 6, "MAX_TASKS": 16, "MAX_FILES": 16, "MAX_PAGES": 16, "KPROBE": 1}
+    knobs = {**dict.fromkeys((*offsets, *BITS), 8), **numbers, "KPROBE_MANY": 1, **switches}
+    programs = _compile("folio.bpf.c", knobs)
+    assert {"enter_template", "leave_template", "enter_many", "leave_many"} <= programs
+    assert ("on_fork" in programs) != bool(switches["SCOPE_ALL"])
 
 
 def test_a_trace_without_numbers_per_call() -> None:
