@@ -33,6 +33,8 @@
 
 #define STACK_BYTES 65536 /* the largest kernel stack in use */
 #define SEARCHED 64       /* words of the stack in which an entry of a wait queue is looked for */
+#define NEAR 1024         /* bytes of the stack between a function and the entry of its wait */
+#define SOON 100000000    /* ns between the two */
 #define NAME_PARTS 12     /* of a path */
 #define NAME_BYTES 64     /* of a part; longer ones are cut, which user space sees */
 #define NO_UNROLL _Pragma("clang loop unroll(disable)")
@@ -298,6 +300,15 @@ static __always_inline u64 entry_on_stack(u64 stack, u64 task)
 	return 0;
 }
 
+/*
+ * Whether the wait is that of the function that was entered last. It is not if the kernel has missed
+ * that function's return, for want of room for so many at once.
+ */
+static __always_inline bool is_within(struct waiting *waiting, u64 entry, u64 now)
+{
+	return waiting->stack - entry < NEAR && (waiting->slept || now - waiting->entered < SOON);
+}
+
 static __always_inline int sleep_begins(struct probe_registers *regs)
 {
 	u64 before = bpf_ktime_get_ns(), task = bpf_get_current_task(), entry, queued;
@@ -314,6 +325,8 @@ static __always_inline int sleep_begins(struct probe_registers *regs)
 		return 0; /* woken without being meant, and back to sleep */
 	if (waiting->entry)
 		bump(STAT_UNENDED);
+	if (waiting->function != FUNCTIONS && !is_within(waiting, entry, before))
+		waiting->function = FUNCTIONS;
 	queued = entry - OFFSET_WAIT_PAGE_QUEUE_WAIT;
 	waiting->entry = entry;
 	note_folio(waiting, read_u64(queued, OFFSET_WAIT_PAGE_QUEUE_FOLIO));

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from tests.bench import (
+    bench_folio,
     bench_help,
     bench_import,
     bench_labels,
@@ -37,6 +38,7 @@ SUBJECTS = {
         bench_labels,
         bench_programs,
         bench_pairs,
+        bench_folio,
         bench_wait,
         bench_report,
         bench_import,
