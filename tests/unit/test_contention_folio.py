@@ -147,6 +147,17 @@ def test_a_run_without_waits(tmp_path: Path) -> None:
     assert "no task called folio_wake_bit" in done.stdout
 
 
+def test_the_plot(tmp_path: Path) -> None:
+    runs = (RunInfo(0, contention={"folio": _run()}),)
+    recorded(tmp_path / "a.fprof", SESSION, replace(session_metadata(), runs=runs))
+    done = run("contention", tmp_path / "a.fprof", "--plot", tmp_path / "a.svg")
+    assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "a.svg").read_text()
+    assert "its lock: 3 waits, mean 1.00 µs" in drawn
+    assert "writeback: 1 waits, mean 2.00 ms" in drawn
+    assert "its release" not in drawn
+
+
 # Names.
 
 

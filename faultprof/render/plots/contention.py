@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from faultprof.analysis.selection import Selection
 from faultprof.errors import FaultprofError
+from faultprof.recording.contention import FOLIO
 from faultprof.recording.metadata import RunInfo
 from faultprof.recording.reader import Recording
 from faultprof.render.contention.report import runs_with
+from faultprof.render.plots.folio_waits import draw_folio_waits
 from faultprof.render.plots.style import WIDTH, new_figure
 
 _PANEL_HEIGHT = 2.6  # inches
@@ -26,7 +28,7 @@ class Panel(NamedTuple):
     draw: Callable[[Any, Sequence[RunInfo]], None]
 
 
-PANELS: tuple[Panel, ...] = ()
+PANELS: tuple[Panel, ...] = (Panel(FOLIO, draw_folio_waits),)
 
 
 def contention_figure(recording: Recording, selection: Selection) -> Any:
