@@ -94,10 +94,12 @@ def mount_all() -> typer.Typer:
         plot,
         record,
         report,
+        top,
         workload,
     )
 
     mount(app, record.record, context_settings={"allow_interspersed_args": False})
+    mount(app, top.top, context_settings={"allow_interspersed_args": False})
     mount(app, report.report)
     mount(app, contention.contention)
     mount(app, flame.flame)
@@ -108,7 +110,7 @@ def mount_all() -> typer.Typer:
     mount(app, compare.compare)
     mount(app, diff.diff)
     mount(app, import_text.import_text, "import")
-    mount(app, calibrate.calibrate)
+    mount(app, calibrate.calibrate, context_settings={"allow_interspersed_args": False})
     mount(app, perturb.perturb, context_settings={"allow_interspersed_args": False})
     mount(app, doctor.doctor)
     mount(app, functions.functions)
