@@ -154,7 +154,7 @@ def test_the_plot(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     drawn = (tmp_path / "a.svg").read_text()
     assert "its lock: 3 waits, mean 1.00 µs" in drawn
-    assert "writeback: 1 waits, mean 2.00 ms" in drawn
+    assert "writeback: 1 wait, mean 2.00 ms" in drawn
     assert "its release" not in drawn
 
 
