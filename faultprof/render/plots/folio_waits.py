@@ -42,7 +42,8 @@ def draw_folio_waits(axes: Any, runs: Sequence[RunInfo]) -> None:
         (line,) = axes.step([edges[0], *edges], [0, *steps, 0], where="post", **look)
         count, ns = sum(one.count for one in waits), sum(one.ns for one in waits)
         handles.append(line)
-        texts.append(f"{says}: {count:,} wait{'s' * (count != 1)}, mean {prose(ns / count, UNICODE)}")
+        number_of = f"{count:,} wait{'s' * (count != 1)}"
+        texts.append(f"{says}: {number_of}, mean {prose(ns / count, UNICODE)}")
     axes.set_ylim(bottom=0)
     time_axis(axes.xaxis)
     axes.set_xlabel("duration of a wait")
