@@ -18,7 +18,7 @@
  *   KPROBE_MANY    1: kprobe and kretprobe programs for many functions
  *   FUNCTIONS      how many functions that wait are probed
  *   NAMES          1: read the names of files
- *   MAX_TASKS, MAX_FILES, MAX_PAGES
+ *   MAX_TASKS, MAX_PLACES, MAX_FILES, MAX_PAGES
  *                  how many at one time, and in all
  *   BIT_LOCKED, BIT_WRITEBACK, BIT_HEAD
  *                  numbers of enum pageflags
@@ -35,6 +35,7 @@
 #define SEARCHED 64       /* words of the stack in which an entry of a wait queue is looked for */
 #define NEAR 1024         /* bytes of the stack between a function and the entry of its wait */
 #define SOON 100000000    /* ns between the two */
+#define FRAMES 5          /* of the stack, from io_schedule() on: one of them is who waits */
 #define NAME_PARTS 12     /* of a path */
 #define NAME_BYTES 64     /* of a part; longer ones are cut, which user space sees */
 #define NO_UNROLL _Pragma("clang loop unroll(disable)")
@@ -71,6 +72,7 @@ enum owner {
 
 enum stat {
 	STAT_TASKS_FULL,
+	STAT_PLACES_FULL,
 	STAT_FILES_FULL,
 	STAT_PAGES_FULL,
 	STAT_UNENDED,      /* waits whose end was not seen */
@@ -113,6 +115,13 @@ struct name {
 	char part[NAME_PARTS][NAME_BYTES];
 };
 
+/* Where in the kernel tasks wait, and for what. */
+struct place_key {
+	u64 frame[FRAMES];
+	u32 function; /* FUNCTIONS: none of those that are probed */
+	u32 aim;
+};
+
 /* A task in a function that may wait, or waiting, or both. */
 struct waiting {
 	u64 entered;      /* the function */
@@ -123,8 +132,8 @@ struct waiting {
 	u64 offcpu_ns;
 	u64 pages;
 	struct page_key page;
-	u32 function; /* FUNCTIONS: none of them */
-	u32 slept;    /* waits since it was entered */
+	struct place_key place;
+	u64 slept; /* waits since it was entered */
 };
 
 struct waking {
@@ -168,7 +177,8 @@ BPF_HASH(files, struct file_key, struct sum, MAX_FILES);
 BPF_HASH(pages, struct page_key, struct sum, MAX_PAGES);
 BPF_HASH(names, struct name_key, struct name, MAX_FILES);
 BPF_ARRAY(no_name, struct name, 1); /* never written: what a new name starts with */
-BPF_PERCPU_ARRAY(totals, struct totals, (FUNCTIONS + 1) * AIMS);
+BPF_PERCPU_HASH(places, struct place_key, struct totals, MAX_PLACES);
+BPF_ARRAY(no_totals, struct totals, 1); /* never written, as no_name */
 BPF_PERCPU_ARRAY(calls, struct calls, FUNCTIONS + 1);
 BPF_PERCPU_ARRAY(wake_totals, struct wake_totals, AIMS);
 BPF_PERCPU_ARRAY(scratch, struct words, 1);
@@ -187,7 +197,7 @@ static __always_inline struct waiting *new_waiting(u64 task)
 {
 	struct waiting fresh = {}, *made;
 
-	fresh.function = FUNCTIONS;
+	fresh.place.function = FUNCTIONS;
 	waits.update(&task, &fresh);
 	made = waits.lookup(&task);
 	if (!made)
@@ -313,6 +323,7 @@ static __always_inline int sleep_begins(struct probe_registers *regs)
 {
 	u64 before = bpf_ktime_get_ns(), task = bpf_get_current_task(), entry, queued;
 	struct waiting *waiting = waits.lookup(&task);
+	u16 aim;
 
 	if (!waiting && !scope_has_current())
 		return 0;
@@ -325,14 +336,17 @@ static __always_inline int sleep_begins(struct probe_registers *regs)
 		return 0; /* woken without being meant, and back to sleep */
 	if (waiting->entry)
 		bump(STAT_UNENDED);
-	if (waiting->function != FUNCTIONS && !is_within(waiting, entry, before))
-		waiting->function = FUNCTIONS;
+	if (waiting->place.function != FUNCTIONS && !is_within(waiting, entry, before))
+		waiting->place.function = FUNCTIONS;
 	queued = entry - OFFSET_WAIT_PAGE_QUEUE_WAIT;
 	waiting->entry = entry;
 	note_folio(waiting, read_u64(queued, OFFSET_WAIT_PAGE_QUEUE_FOLIO));
-	waiting->page.file.aim = aim_of(read_u32(queued, OFFSET_WAIT_PAGE_QUEUE_BIT_NR),
-					read_u32(entry, OFFSET_WAIT_QUEUE_ENTRY_FLAGS));
-	if (waiting->function == FUNCTIONS || waiting->slept) {
+	aim = aim_of(read_u32(queued, OFFSET_WAIT_PAGE_QUEUE_BIT_NR),
+		     read_u32(entry, OFFSET_WAIT_QUEUE_ENTRY_FLAGS));
+	waiting->page.file.aim = waiting->place.aim = aim;
+	__builtin_memset(waiting->place.frame, 0, sizeof(waiting->place.frame));
+	bpf_get_stack(regs, waiting->place.frame, sizeof(waiting->place.frame), 0);
+	if (waiting->place.function == FUNCTIONS || waiting->slept) {
 		waiting->offcpu_ns = 0;
 		waiting->start = bpf_ktime_get_ns();
 	} else {
@@ -375,13 +389,23 @@ static __always_inline void add_to_page(struct waiting *waiting, u64 ns)
 	__sync_fetch_and_add(&sum->offcpu_ns, waiting->offcpu_ns);
 }
 
-static __always_inline void add_to_function(struct waiting *waiting, u64 ns, bool given_up)
+static __always_inline void add_to_place(struct waiting *waiting, u64 ns, bool given_up)
 {
-	u32 row = waiting->function * AIMS + waiting->page.file.aim;
-	struct totals *total = totals.lookup((int *)&row);
+	struct totals *total, *empty;
+	int zero = 0;
 
-	if (!total)
+	total = places.lookup(&waiting->place);
+	if (!total) {
+		empty = no_totals.lookup(&zero);
+		if (!empty)
+			return;
+		places.insert(&waiting->place, empty);
+		total = places.lookup(&waiting->place);
+	}
+	if (!total) {
+		bump(STAT_PLACES_FULL);
 		return;
+	}
 	total->waits++;
 	total->given_up += given_up;
 	total->ns += ns;
@@ -401,12 +425,12 @@ static __always_inline int wait_ends(struct probe_registers *regs)
 		return 0;
 	ns = now - waiting->start;
 	flags = read_u32(waiting->entry, OFFSET_WAIT_QUEUE_ENTRY_FLAGS);
-	add_to_function(waiting, ns, !(flags & WAKE_DONE));
+	add_to_place(waiting, ns, !(flags & WAKE_DONE));
 	add_to_file(waiting, ns);
 	add_to_page(waiting, ns);
 	waiting->entry = 0;
 	waiting->slept++;
-	if (waiting->function == FUNCTIONS)
+	if (waiting->place.function == FUNCTIONS)
 		waits.delete(&task);
 	return 0;
 }
@@ -422,13 +446,13 @@ static __always_inline int function_begins(struct probe_registers *regs, u32 fun
 		waiting = new_waiting(task);
 		if (!waiting)
 			return 0;
-	} else if (waiting->function != FUNCTIONS && stack < waiting->stack) {
+	} else if (waiting->place.function != FUNCTIONS && stack < waiting->stack) {
 		return 0; /* called by another one: the wait is that one's */
 	}
 	if (waiting->entry)
 		bump(STAT_UNENDED);
 	waiting->entry = 0;
-	waiting->function = function;
+	waiting->place.function = function;
 	waiting->stack = stack;
 	waiting->slept = 0;
 	waiting->offcpu_ns = 0;
@@ -442,7 +466,7 @@ static __always_inline int function_ends(u32 function)
 	struct waiting *waiting = waits.lookup(&task);
 	struct calls *counted;
 
-	if (!waiting || waiting->function != function)
+	if (!waiting || waiting->place.function != function)
 		return 0;
 	counted = calls.lookup((int *)&function);
 	if (counted) {

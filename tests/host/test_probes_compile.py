@@ -111,6 +111,7 @@ def test_perturb(method: str) -> None:
 def test_folio(switches: dict[str, int]) -> None:
     offsets = {**OFFSETS, **NAME_OFFSETS}
     numbers = {"FUNCTIONS": 6, "MAX_TASKS": 16, "MAX_FILES": 16, "MAX_PAGES": 16, "KPROBE": 1}
+    numbers["MAX_PLACES"] = 16
     knobs = {**dict.fromkeys((*offsets, *BITS), 8), **numbers, "KPROBE_MANY": 1, **switches}
     programs = _compile("folio.bpf.c", knobs)
     assert {"enter_template", "leave_template", "enter_many", "leave_many"} <= programs

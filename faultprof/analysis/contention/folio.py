@@ -5,12 +5,13 @@ Leaves to others: counting (``capture.contention.folio``), showing (``render.con
 
 A run's part has
 
-- ``waits``: by function and aim, how many tasks slept until a bit of a folio was cleared, and for
-  how long (``ns``, of which ``off_cpu_ns`` not running; ``max_ns``, ``histogram``). The aim is
-  ``lock`` (to have the lock), ``unlocked`` (only that nobody has it), ``writeback`` (its end) or
-  ``other``. A wait is the function's from its entry on; where the function is "", the compiler has
-  put it into its caller (as ``filemap_fault`` waits without ``__folio_lock``), and the wait counts
-  from the moment at which the task first goes to sleep. ``given_up``: ended by a signal instead.
+- ``waits``: by function, its caller and aim, how many tasks slept until a bit of a folio was
+  cleared, and for how long (``ns``, of which ``off_cpu_ns`` not running; ``max_ns``,
+  ``histogram``). The aim is ``lock`` (to have the lock), ``unlocked`` (only that nobody has it),
+  ``writeback`` (its end) or ``other``. A wait is the function's from its entry on; where the
+  function is "", the compiler has put it into its caller (as ``filemap_fault`` waits without
+  ``__folio_lock``), and the wait counts from the moment at which the task first goes to sleep.
+  ``caller``: "" where it is not known. ``given_up``: ended by a signal instead.
 - ``calls``: of each of these functions, how many calls, and how many of them need not sleep.
 - ``files``: waits by file and aim: ``kind`` (``file``, ``anonymous``, or ``none``: in no file any
   more), ``device`` (major:minor), ``inode``; ``path``, where one was found that leads to just this
@@ -40,9 +41,10 @@ INLINED = ""  # the function of waits that began in none that is probed
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Waits in one function with one aim; times in ns."""
+    """Waits in one function for one caller with one aim; times in ns."""
 
     function: str
+    caller: str
     aim: str
     count: int
     given_up: int
@@ -54,7 +56,7 @@ class Waits:
     @property
     def key(self) -> Hashable:
         """What waits have in common that are added up."""
-        return self.function, self.aim
+        return self.function, self.caller, self.aim
 
     @property
     def mean_ns(self) -> float:
@@ -82,6 +84,7 @@ class Waits:
         """Rebuild from one element of ``waits``."""
         return cls(
             str(data["function"]),
+            str(data["caller"]),
             str(data["aim"]),
             int(data["waits"]),
             int(data["given_up"]),
@@ -95,6 +98,7 @@ class Waits:
         """Return plain data; the mean beside what a run has."""
         return {
             "function": self.function,
+            "caller": self.caller,
             "aim": self.aim,
             "waits": self.count,
             "given_up": self.given_up,
@@ -276,7 +280,7 @@ class Folio:
         pages = [Owned.from_json(one) for one in data["pages"]]
         calls = data["calls"]
         return cls(
-            tuple(Waits.from_json(one) for one in data["waits"]),
+            _together(Waits.from_json(one) for one in data["waits"]),
             tuple(files),
             tuple(_named(page, named.get(page.file)) for page in pages),
             tuple(Wakes.from_json(one) for one in data["wakes"]),

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faultprof.bpf.probes import ProbePoint, ProbeSet
 from faultprof.bpf.probing import try_kprobe_multi
 from faultprof.bpf.program import Program
 from faultprof.capture.contention.file_names import FileName, Names
+from faultprof.capture.contention.folio_callers import callers_of
 from faultprof.capture.contention.folio_probes import WAKE_FUNCTION, Probe, folio_probes
 from faultprof.capture.contention.setting import Setting
 from faultprof.capture.scope import Scope
 from faultprof.kernel.view import KernelView
 from faultprof.recording.histogram import BUCKETS, histogram_of
 
+if TYPE_CHECKING:
+    from faultprof.kernel.symbols import Symbolizer
+
 MAX_TASKS = 8192
+MAX_PLACES = 64
 MAX_FILES = 1024
 MAX_PAGES = 16384
 
@@ -35,6 +40,7 @@ OWNERS = ("file", "anonymous", "none")
 # enum stat; the last one is no loss.
 _STATS = (
     "waits_of_too_many_tasks",
+    "waits_in_too_many_places",
     "waits_for_too_many_files",
     "waits_for_too_many_pages",
     "waits_without_an_end",
@@ -44,6 +50,9 @@ _STATS = (
 )
 _NO_LOSS = "wakes_in_interrupts"
 
+_FRAMES = 5
+_PLACE = struct.Struct(f"={_FRAMES}QII")  # stack, function, aim
+_TOTALS = struct.Struct(f"={5 + BUCKETS}Q")  # of each CPU
 _FILE = struct.Struct("=QIHH")  # inode, device, owner, aim
 _PAGE = struct.Struct("=QIHHQ")  # and the page's index
 _SUM = struct.Struct("=QQQQ")  # waits, ns, ns off CPU, pages of the folio
@@ -62,7 +71,7 @@ def open_part(setting: Setting) -> FolioWaits:
     Raises:
         FaultprofError: this kernel does not permit it (exit code 3).
     """
-    return FolioWaits(setting.scope, setting.view)
+    return FolioWaits(setting.scope, setting.view, lambda: setting.symbols)
 
 
 class FolioWaits:
@@ -71,12 +80,14 @@ class FolioWaits:
     Args:
         scope: whose waits.
         view: the kernel.
+        symbols: gives names for its addresses.
 
     Raises ``FaultprofError`` (exit code 3) when this kernel does not permit it.
     """
 
-    def __init__(self, scope: Scope, view: KernelView) -> None:
+    def __init__(self, scope: Scope, view: KernelView, symbols: Callable[[], Symbolizer]) -> None:
         self.scope = scope
+        self._symbols = symbols
         self._wanted = folio_probes(view)
         self.functions = self._wanted.functions
         together = try_kprobe_multi().works
@@ -87,6 +98,7 @@ class FolioWaits:
             "KPROBE_MANY": int(together),
             "FUNCTIONS": len(self.functions),
             "MAX_TASKS": MAX_TASKS,
+            "MAX_PLACES": MAX_PLACES,
             "MAX_FILES": MAX_FILES,
             "MAX_PAGES": MAX_PAGES,
         }
@@ -134,9 +146,8 @@ class FolioWaits:
         """Forget what was counted, after :meth:`stop`, and look at other tasks from now on."""
         self.scope = scope
         scope.move_to(self._program)
-        for table in ("waits", "wakes", "files", "pages", "names"):
+        for table in ("waits", "wakes", "places", "files", "pages", "names"):
             self._program.clear(table)
-        self._program.zero("totals", range((len(self.functions) + 1) * len(AIMS)))
         self._program.zero("calls", range(len(self.functions) + 1))
         self._program.zero("wake_totals", range(len(AIMS)))
         self._program.zero("stats", range(len(_STATS)))
@@ -167,18 +178,22 @@ class FolioWaits:
             self._probes.attach_side(point, "kprobe", "entry", constants)
 
     def _waits(self) -> list[dict[str, Any]]:
-        """Return waits by function and by what is waited for."""
+        """Return waits by place and by what is waited for."""
+        records = self._records("places")
+        if not records:
+            return []
+        keys = [_PLACE.unpack(key) for key, _ in records]
+        callers = callers_of([key[:_FRAMES] for key in keys], self._symbols())
         found = []
-        for number, function in enumerate((*self.functions, OTHERS)):
-            for place, aim in enumerate(AIMS):
-                row = self._per_cpu("totals", number * len(AIMS) + place)
-                waits, given_up, ns, offcpu_ns = row.sums[:4]
-                if waits:
-                    found.append(
-                        {"function": function, "aim": aim, "waits": waits, "given_up": given_up}
-                        | {"ns": ns, "off_cpu_ns": offcpu_ns, "max_ns": row.largest[4]}
-                        | {"histogram": _histogram(row.sums[5:])}
-                    )
+        for (*_, number, aim), caller, (_, value) in zip(keys, callers, records, strict=True):
+            row = _Row.of(list(_TOTALS.iter_unpack(value)))
+            waits, given_up, ns, offcpu_ns = row.sums[:4]
+            found.append(
+                {"function": (*self.functions, OTHERS)[number], "caller": caller}
+                | {"aim": AIMS[aim], "waits": waits, "given_up": given_up}
+                | {"ns": ns, "off_cpu_ns": offcpu_ns, "max_ns": row.largest[4]}
+                | {"histogram": _histogram(row.sums[5:])}
+            )
         return found
 
     def _calls(self) -> dict[str, dict[str, int]]:

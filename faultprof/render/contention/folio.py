@@ -30,7 +30,7 @@ _MOST_FILES = 8
 _MOST_PAGES = 3  # of each file
 _AIMS = {LOCK: "the lock", UNLOCKED: "its release", WRITEBACK: "writeback", OTHER: "other bits"}
 _WITHOUT = {"anonymous": "anonymous memory", "none": "in no file any more"}
-_NO_FUNCTION = "inlined in its caller"
+_NO_FUNCTION = "a function not known"
 
 
 def lines(runs: Sequence[RunInfo], terminal: Terminal) -> Iterator[str]:
@@ -78,12 +78,18 @@ def _waits(waits: Sequence[Waits], terminal: Terminal) -> Iterator[str]:
                         )
                     ),
                     _on_cpu(one),
-                    sanitise(one.function) if one.function != INLINED else _NO_FUNCTION,
+                    _where(one),
                 )
                 for one in waits
             ),
         ]
     )
+
+
+def _where(one: Waits) -> str:
+    """Name the function and its caller, as far as they are known."""
+    names = [name for name in (one.function, one.caller) if name not in (INLINED, "")]
+    return " of ".join(map(sanitise, names)) or _NO_FUNCTION
 
 
 def _on_cpu(one: Waits | Owned) -> str:
