@@ -56,18 +56,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, ...]]:
 
     directory = tmp_path_factory.mktemp("folio")
     program = compiled("folio.c", directory)
-    mounted, fifo, out = directory / "files", directory / "fifo", directory / "x.fprof"
-    mounted.mkdir()
+    files, fifo, out = directory / "files", directory / "fifo", directory / "x.fprof"
+    files.mkdir()
     os.mkfifo(fifo)
     server = subprocess.Popen(
-        [program, "serve", mounted, fifo, str(HOLD_MS)], stdout=subprocess.PIPE, text=True
+        [program, "serve", files, fifo, str(HOLD_MS)], stdout=subprocess.PIPE, text=True
     )
     try:
         assert server.stdout is not None
         assert server.stdout.readline() == "ready\n"
         first, second = (
             "\n".join(
-                f"{program} {way} {mounted}/data {fifo} {threads} {rounds} {page} >{directory}/{way}"
+                f"{program} {way} {files}/data {fifo} {threads} {rounds} {page} >{directory / way}"
                 for way, (threads, rounds, page) in ways.items()
             )
             for ways in RUNS
@@ -80,11 +80,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, ...]]:
         for number, ways in enumerate(RUNS):
             measured = {way: json.loads((directory / way).read_text()) for way in ways}
             done = faultprof("contention", "--json", "--run", str(number), out)
-            found.append(Run(measured, json.loads(done.stdout)["folio"], mounted / "data"))
+            found.append(Run(measured, json.loads(done.stdout)["folio"], files / "data"))
             print(found[-1])
         yield tuple(found)
     finally:
-        subprocess.run(["umount", "-l", mounted], check=True)
+        subprocess.run(["umount", "-l", files], check=True)
         server.wait()
 
 
@@ -147,7 +147,7 @@ def test_waits_sleep(runs: tuple[Run, ...]) -> None:
 def test_functions_and_aims(runs: tuple[Run, ...]) -> None:
     aims = {way: {one["aim"] for one in run.page(way)} for run in runs for way in run.measured}
     assert aims.pop("read") == {"unlocked"}  # and then the page is there
-    assert aims == dict.fromkeys(aims, {"lock"})
+    assert aims == {way: {"lock"} for way in aims}
     callers = {one["caller"] for run in runs for one in run.found["waits"]}
     assert callers >= {"filemap_fault", "filemap_get_pages", "__filemap_get_folio"}
     given_up = [sum(one["given_up"] for one in run.found["waits"]) for run in runs]
