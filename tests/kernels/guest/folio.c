@@ -219,9 +219,10 @@ static void use_page(void)
 	}
 }
 
+/* The page before it is cut off too: the first one is looked up in another way. */
 static void cut_page(void)
 {
-	if (ftruncate(file, page * PAGE))
+	if (ftruncate(file, (page - 1) * PAGE))
 		die("truncate");
 }
 
