@@ -142,7 +142,7 @@ def test_the_section(tmp_path: Path) -> None:
     assert "the lock 6 4 2 1.80 µs 300 ns 498 ns 500 ns" in lines
     assert "2 waits were ended by a signal" in lines
     assert "4 of 10 calls of __folio_lock did not have to sleep" in lines
-    assert "lost: 4 waits for too many pages" in lines
+    assert "lost: waits for too many pages 4" in lines
     assert "folio_put_wait_locked is not told apart: inlined, or not in this kernel" in lines
     data = json.loads(run("contention", "--json", "--run", "1", tmp_path / "a.fprof").stdout)
     assert data["folio"] == merged([Folio.from_json(_run())]).to_json()
@@ -156,6 +156,15 @@ def test_a_run_without_waits(tmp_path: Path) -> None:
     done = run("contention", tmp_path / "a.fprof")
     assert "nobody waited for a folio" in done.stdout
     assert "no task called folio_wake_bit" in done.stdout
+
+
+def test_a_report_names_the_worst_place(tmp_path: Path) -> None:
+    runs = (RunInfo(0, contention={"folio": _run()}),)
+    recorded(tmp_path / "a.fprof", SESSION, replace(session_metadata(), runs=runs))
+    done = run("report", tmp_path / "a.fprof")
+    said = " ".join(done.stdout.replace("#", "").split())
+    waited = "2.00 ms of the 2.00 ms that tasks waited for folios"
+    assert f"write_begin: {waited}, chiefly those of memfd:y (see contention)" in said
 
 
 def test_the_plot(tmp_path: Path) -> None:

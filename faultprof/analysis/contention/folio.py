@@ -36,6 +36,7 @@ from faultprof.analysis.histogram import added, quantile_ns
 from faultprof.recording.histogram import Histogram, bucket_lower_ns, bucket_of
 
 LOCK, UNLOCKED, WRITEBACK, OTHER = "lock", "unlocked", "writeback", "other"
+NO_FILE = {"anonymous": "anonymous memory", "none": "no file any more"}
 INLINED = ""  # the function of waits that began in none that is probed
 
 
@@ -133,6 +134,13 @@ class Owned:
     def file(self) -> tuple[str, str | None, int | None]:
         """Which file it is, or which kind of folios without one."""
         return self.kind, self.device, self.inode
+
+    @property
+    def label(self) -> str:
+        """What a reader may call it."""
+        if self.kind != "file":
+            return NO_FILE.get(self.kind, self.kind)
+        return self.path or self.name or f"inode {self.inode} of device {self.device}"
 
     @property
     def key(self) -> Hashable:

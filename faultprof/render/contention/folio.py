@@ -23,13 +23,13 @@ from faultprof.analysis.contention.folio import (
 )
 from faultprof.recording.contention import FOLIO
 from faultprof.recording.metadata import RunInfo
+from faultprof.render.contention.losses import loss_lines
 from faultprof.render.terminal import Glyphs, Terminal, sanitise
 from faultprof.render.units import NOTHING, duration
 
 _MOST_FILES = 8
 _MOST_PAGES = 3  # of each file
 _AIMS = {LOCK: "the lock", UNLOCKED: "its release", WRITEBACK: "writeback", OTHER: "other bits"}
-_WITHOUT = {"anonymous": "anonymous memory", "none": "in no file any more"}
 _NO_FUNCTION = "a function not known"
 
 
@@ -126,7 +126,7 @@ def _sums(one: Owned, glyphs: Glyphs, aim: str | None = None) -> tuple[str, ...]
 def _file(one: Owned) -> str:
     """Name a file; whatever has no path says so."""
     if one.kind != "file":
-        return _WITHOUT.get(one.kind, one.kind)
+        return sanitise(one.label)
     where = f"inode {one.inode} of device {one.device}"
     if one.path is not None:
         return f"{sanitise(one.path)} ({where})"
@@ -172,9 +172,7 @@ def _remarks(folio: Folio) -> Iterator[str]:
         yield f"  {folio.open:,} tasks were waiting when the recording ended: not among these"
     for name, why in folio.unseen.items():
         yield f"  {name} is not told apart: {sanitise(why)}"
-    for name, count in folio.lost.items():
-        if count:
-            yield f"  lost: {count:,} {name.replace('_', ' ')}"
+    yield from loss_lines(folio.lost)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -76,11 +76,11 @@ def heights(calls: Calls) -> tuple[list[float], list[float]]:
     A height times the doublings between its edges is the percentage of the calls there; together
     these are 100.
     """
-    return histogram_heights(calls.histogram, calls.max_ns or 0)
+    return steps_of(calls.histogram, calls.max_ns or 0)
 
 
-def histogram_heights(histogram: Histogram, max_ns: int) -> tuple[list[float], list[float]]:
-    """Return the same of any histogram that is not empty, and its longest duration."""
+def steps_of(histogram: Histogram, max_ns: int) -> tuple[list[float], list[float]]:
+    """Return the same of a histogram that holds something, and the longest duration in it."""
     counts = {bucket_of(upper): count for upper, count in histogram}
     first, last = min(counts), max(counts)
     edges = [_edge(bucket) for bucket in range(first, last + 1)]

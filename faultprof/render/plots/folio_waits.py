@@ -13,7 +13,7 @@ from faultprof.analysis.contention.folio import LOCK, OTHER, UNLOCKED, WRITEBACK
 from faultprof.analysis.histogram import added
 from faultprof.recording.contention import FOLIO
 from faultprof.recording.metadata import RunInfo
-from faultprof.render.plots.durations import histogram_heights
+from faultprof.render.plots.durations import steps_of
 from faultprof.render.plots.style import LINES, colour, legend, time_axis
 from faultprof.render.terminal import UNICODE
 from faultprof.render.units import prose
@@ -36,7 +36,7 @@ def draw_folio_waits(axes: Any, runs: Sequence[RunInfo]) -> None:
         if not waits:
             continue
         histogram = added(one.histogram for one in waits)
-        edges, steps = histogram_heights(histogram, max(one.max_ns for one in waits))
+        edges, steps = steps_of(histogram, max(one.max_ns for one in waits))
         look = {"color": colour(number), "linestyle": LINES[number]}
         axes.stairs(steps, edges, fill=True, color=look["color"], alpha=0.08)
         (line,) = axes.step([edges[0], *edges], [0, *steps, 0], where="post", **look)
