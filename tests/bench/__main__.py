@@ -17,12 +17,13 @@ from random import Random
 from typing import Any
 
 from tests.bench import (
-    bench_folio,
+    bench_contention,
     bench_help,
     bench_import,
     bench_labels,
     bench_pairs,
     bench_pictures,
+    bench_probed,
     bench_programs,
     bench_report,
     bench_throughput,
@@ -36,9 +37,10 @@ SUBJECTS = {
     for module in (
         bench_throughput,
         bench_labels,
+        bench_contention,
         bench_programs,
         bench_pairs,
-        bench_folio,
+        bench_probed,
         bench_wait,
         bench_report,
         bench_import,

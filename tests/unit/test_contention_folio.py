@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from faultprof.analysis.contention import folio
 from faultprof.analysis.contention.folio import Folio, merged
 from faultprof.capture.contention.file_names import FileName, Names, is_whole, name_of
 from faultprof.capture.contention.folio_probes import kernel_knobs
@@ -147,6 +148,18 @@ def test_the_section(tmp_path: Path) -> None:
     data = json.loads(run("contention", "--json", "--run", "1", tmp_path / "a.fprof").stdout)
     assert data["folio"] == merged([Folio.from_json(_run())]).to_json()
     assert data["folio"]["pages"][0]["path"] == "/data/x\x1b[2J"
+
+
+def test_every_key_is_documented() -> None:
+    def keys(data: object) -> set[str]:
+        below = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+        own = set(data) if isinstance(data, dict) else set()
+        return own.union(*(keys(one) for one in below))
+
+    data = Folio.from_json(_run()).to_json()
+    named = {"__folio_lock", "folio_wait_bit", "folio_put_wait_locked", "waits_for_too_many_pages"}
+    for key in keys(data) - named:
+        assert f"``{key}``" in str(folio.__doc__), key
 
 
 def test_a_run_without_waits(tmp_path: Path) -> None:

@@ -3,27 +3,30 @@
 Knows: what the part ``folio`` of a run holds, and how runs add up.
 Leaves to others: counting (``capture.contention.folio``), showing (``render.contention.folio``).
 
-A run's part has
+A run's part has, as the object under ``folio`` in JSON has,
 
-- ``waits``: by function, its caller and aim, how many tasks slept until a bit of a folio was
-  cleared, and for how long (``ns``, of which ``off_cpu_ns`` not running; ``max_ns``,
-  ``histogram``). The aim is ``lock`` (to have the lock), ``unlocked`` (only that nobody has it),
-  ``writeback`` (its end) or ``other``. A wait is the function's from its entry on; where the
-  function is "", the compiler has put it into its caller (as ``filemap_fault`` waits without
-  ``__folio_lock``), and the wait counts from the moment at which the task first goes to sleep.
-  ``caller``: "" where it is not known. ``given_up``: ended by a signal instead.
-- ``calls``: of each of these functions, how many calls, and how many of them need not sleep.
+- ``waits``: by ``function``, its ``caller`` and ``aim``, how many tasks slept until a bit of a
+  folio was cleared (``waits``), and for how long (``ns`` in all, of which ``off_cpu_ns`` not
+  running; ``max_ns``, ``histogram``; in JSON ``mean_ns`` too). The aim is ``lock`` (to have the
+  lock), ``unlocked`` (only that nobody has it), ``writeback`` (its end) or ``other``. A wait is the
+  function's from its entry on; where the function is "", the compiler has put it into its caller
+  (as ``filemap_fault`` waits without ``__folio_lock``), and the wait counts from the moment at
+  which the task first goes to sleep. The caller is "" where it is not known. ``given_up``: ended by
+  a signal instead.
+- ``calls``: of each of these functions, how many ``calls``, and how many of them ended
+  ``without_sleep``.
 - ``files``: waits by file and aim: ``kind`` (``file``, ``anonymous``, or ``none``: in no file any
   more), ``device`` (major:minor), ``inode``; ``path``, where one was found that leads to just this
   inode, else null; ``name``, what its own file system calls it. A file of an overlay is that of the
   layer which has it.
 - ``pages``: the same by page: ``index``, its offset in the file in pages; of a large folio, the
   offset of its first page, and how many ``pages`` it has.
-- ``wakes``: by aim, calls of ``folio_wake_bit`` by recorded tasks, how long they took, how many
-  waiters they have let go, and how many wakes found ``nobody`` to let go (null: not known here).
-  A waiter is let go also if it has yet to fall asleep.
+- ``wakes``: by aim, calls of ``folio_wake_bit`` by recorded tasks (``wakes``), how long they took,
+  how many waiters they have ``let_go``, and how many wakes found ``nobody`` to let go (null: not
+  known here). A waiter is let go also if it has yet to fall asleep.
 - ``wakes_in_interrupts``: those by interrupts of recorded tasks, which are nowhere else.
-- ``unseen``: why functions could not be probed; ``open``: tasks inside when the run ended.
+- ``unseen``: why functions could not be probed; ``open``: tasks inside when the run ended;
+  ``lost``: what could not be counted, by reason.
 """
 
 from __future__ import annotations
