@@ -1,98 +1,50 @@
-"""What the parts of contention cost: each on and off, in percent of the workload's time.
+"""What the parts of contention cost that need tracepoints only: each beside samples, on and off.
 
-Knows: which workload meets a part's probes, and what is recorded beside it either way.
-Leaves to others: the virtual machine (tests/kernels/vm); this machine's kernel may have no kprobes.
-
-Under emulation a nanosecond is not one of a real CPU, but instructions cost about alike: the share
-of a workload's time is what counts.
+Knows: a workload whose threads fault in one address space, and so fight for its locks.
+Leaves to others: the recorder's command line (``commands``), timing (``stopwatch``), taking
+turns (``rows``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import tempfile
+from functools import partial
+from pathlib import Path
 from random import Random
 
-from tests.bench.rows import Row, Subject
-from tests.kernels.vm import session
-from tests.kernels.vm.kernels import KERNELS
+from tests.bench.commands import FREQUENCY, faultprof_record
+from tests.bench.rows import Row, Subject, interleaved, ratios
+from tests.bench.stopwatch import Stopwatch, Timing
 
-KERNEL = "6.12"
-PAGES = 500
-
-# One sample a second beside a trace: as good as none.
-_TRACE = "--mode trace -f handle_mm_fault -f do_anonymous_page --clock cpu-clock -F 1"
-_SAMPLE = "--mode sample --clock cpu-clock -F 99"
-_FAULTS = f"/tmp/faults {PAGES} $out"
-_HUGE = "/tmp/huge anon 24 0 >>$out"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part's option, what is recorded without it too, and what meets its probes.
-
-    The workload appends a figure to ``$out`` in each run: the less, the quicker.
-    """
-
-    option: str
-    beside: str
-    workload: str
-
-
-PARTS = (
-    Part("--occupancy", _TRACE, _FAULTS),
-    Part("--order", _SAMPLE, _HUGE),
-)
-
-_SETUP = """\
-set -e
-cd /job/src
-gcc -O2 -o /tmp/faults tests/bench/faults.c
-gcc -O1 -o /tmp/huge tests/kernels/guest/huge.c
-chmod 777 /results
-echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
-"""
+PARTS = ("locks",)
+# One write in each page; more threads than there are CPUs on a small machine.
+WORKLOAD = ("-t", "4", "--step", "4096")
+SIZE = "1g"
 
 
 def rows(repeats: int, order: Random) -> list[Row]:
-    """Measure all in one virtual machine, each part's two variants in turns."""
-    variants = [(part, state) for part in PARTS for state in ("off", "on")]
-    turns = [one for _ in range(repeats + 1) for one in order.sample(variants, len(variants))]
-    script = _SETUP + "\n".join(_line(part, state) for part, state in turns)
-    # With one CPU nothing runs beside the workload, and attaching cannot meet QEMU's race.
-    machine = replace(session.prepare(KERNELS[KERNEL]), cpus=1)
-    result = session.run_script(machine, script, timeout=120 + 300 * (repeats + 1))
-    if result.status != 0:
-        raise SystemExit(f"bench: the guest ended with status {result.status}\n{result.output}")
-    return [_row(part, result.files) for part in PARTS]
+    """Measure without any part, twice (that shows the noise), and with each."""
+    with tempfile.TemporaryDirectory(prefix="faultprof-bench-") as directory:
+        measure = partial(_write_faults, Stopwatch(Path(directory)), Path(directory))
+        variants = {"off": measure, "off again": measure}
+        variants |= {part: partial(measure, f"--{part}") for part in PARTS}
+        found = interleaved(variants, repeats, order)
+    speeds = {name: [timing.speed for timing in timings] for name, timings in found.items()}
+    return [
+        *(Row(f"{part} on ÷ off", "ratio", ratios(speeds[part], speeds["off"])) for part in PARTS),
+        Row("off ÷ off (noise)", "ratio", ratios(speeds["off again"], speeds["off"])),
+    ]
 
 
-def _line(part: Part, state: str) -> str:
-    option = part.option if state == "on" else ""
-    out = f"/results/{_file(part, state)}"
-    return (
-        f"out={out} faultprof record -q {part.beside} {option} -o /tmp/x.fprof "
-        f"-- sh -c '{part.workload}'"
-    )
-
-
-def _file(part: Part, state: str) -> str:
-    return f"{part.option.removeprefix('--')}-{state}"
-
-
-def _row(part: Part, files: Mapping[str, bytes]) -> Row:
-    """Return the percentage that a part costs; the first round, which compiles, is left out."""
-    off, on = (
-        [float(word) for word in files[_file(part, state)].split()][1:] for state in ("off", "on")
-    )
-    costs = tuple(100 * (with_ / without - 1) for with_, without in zip(on, off, strict=True))
-    return Row(f"record {part.option}", "%", costs)
+def _write_faults(stopwatch: Stopwatch, directory: Path, *options: str) -> Timing:
+    recorder = faultprof_record(directory / "bench.fprof", *options)
+    return stopwatch.time(recorder, *WORKLOAD, SIZE)
 
 
 SUBJECT = Subject(
     name="contention",
-    title=f"cost of each part of contention, on Linux {KERNEL}, emulated",
+    title=f"contention: throughput of write faults of 4 threads, sampled at {FREQUENCY} Hz",
     rows=rows,
-    repeats=5,
+    repeats=15,
     needs_root=True,
 )

@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from faultprof.capture.contention.folio_probes import BITS, NAME_OFFSETS, OFFSETS
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
 
 SAMPLE = ("SCOPE_ALL", "USER_STACKS", "FAULT_LABELS")
@@ -140,6 +141,17 @@ def test_perturb(method: str) -> None:
     programs = _compile("perturb.bpf.c", {"FENTRY": 0, "KPROBE": 0, **numbers, method: 1})
     assert "on_fork" in programs
     assert len([name for name in programs if name.endswith("template")]) == 2
+
+
+@pytest.mark.parametrize("switches", _combinations(("SCOPE_ALL", "NAMES")), ids=str)
+def test_folio(switches: dict[str, int]) -> None:
+    offsets = {**OFFSETS, **NAME_OFFSETS}
+    numbers = {"FUNCTIONS": 6, "MAX_TASKS": 16, "MAX_FILES": 16, "MAX_PAGES": 16, "KPROBE": 1}
+    numbers["MAX_PLACES"] = 16
+    knobs = {**dict.fromkeys((*offsets, *BITS), 8), **numbers, "KPROBE_MANY": 1, **switches}
+    programs = _compile("folio.bpf.c", knobs)
+    assert {"enter_template", "leave_template", "enter_many", "leave_many"} <= programs
+    assert ("on_fork" in programs) != bool(switches["SCOPE_ALL"])
 
 
 @pytest.mark.parametrize("method", ["FENTRY", "KPROBE"])
