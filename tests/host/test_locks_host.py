@@ -54,6 +54,7 @@ def test_locks_have_their_names(both: Both) -> None:
     by_lock = {(one["lock"], one["type"], one["how"]): one for one in both.ours["by_lock"]}
     writers = by_lock["mmap_lock", "rwsem write", "address"]
     assert writers["total_ns"] == max(one["total_ns"] for one in by_lock.values())
+    assert by_lock["pipe->mutex", "mutex", "caller"]["waits"] > 0
     assert {one["type"] for one in both.ours["by_type"]} >= {"mutex", "rwsem write", "spinlock"}
     for one in both.ours["rows"]:
         if one["lock"] == "mmap_lock" and one["type"] == "rwsem read":

@@ -58,7 +58,7 @@ def lines(runs: Sequence[RunInfo], terminal: Terminal) -> Iterator[str]:
         ]
         yield from _table("by lock", by_lock, glyphs, "known by")
         title = "by call-tree node, or stack" if locks.traced else "by kernel stack"
-        places = [_Row(_place_text(path), waited) for path, waited in locks.by_place()]
+        places = [_Row(name, waited) for name, waited in locks.by_label(_place_text)]
         yield from _table(f"{title}, innermost first", places, glyphs)
     yield from _remarks(locks)
 
