@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from tests.running import FAULTPROF, run
 
+ENOUGH = 200  # waits to compare
+_ATTEMPTS = 5
 SOURCE = Path(__file__).parent / "contend.c"
 
 # tracefs need not be mounted here, and nobody else is to notice that it is.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.perf_locks import Both, by_both, compiled
+from tests.perf_locks import ENOUGH, Both, compiled, contended
 from tests.running import run
 
 THREADS, MILLISECONDS = 8, 4000
@@ -20,14 +20,14 @@ ROOT = "handle_mm_fault"  # of all that is traced by default
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     directory = tmp_path_factory.mktemp("both")
-    return by_both(compiled(directory), directory, THREADS, MILLISECONDS, "--mode", "trace")
+    return contended(compiled(directory), directory, THREADS, MILLISECONDS, "--mode", "trace")
 
 
 def test_as_many_waits_as_perf_and_as_long(both: Both) -> None:
     locks = both.ours
     print(f"{locks['waits']} waits, perf {both.perf_waits}; {locks['total_ns']}, {both.perf_ns} ns")
     print(locks["lost"])
-    assert both.perf_waits > 200, "too few to compare"
+    assert both.perf_waits > ENOUGH, "too few to compare"
     assert locks["waits"] == pytest.approx(both.perf_waits, rel=COUNT)
     assert locks["total_ns"] == pytest.approx(both.perf_ns, rel=TIME)
     assert set(locks["lost"].values()) == {0}
