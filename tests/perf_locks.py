@@ -53,6 +53,21 @@ def compiled(directory: Path) -> Path:
     return binary
 
 
+def contended(
+    contend: Path, directory: Path, threads: int, milliseconds: int, *options: str
+) -> Both:
+    """Run the program until its threads have met often, at both kinds of lock.
+
+    Where other work keeps the CPUs busy, two of the threads may hardly ever run at once.
+    """
+    for _ in range(_ATTEMPTS):
+        both = by_both(contend, directory, threads, milliseconds, *options)
+        locks = {one["lock"] for one in both.ours["by_lock"]}
+        if both.perf_waits > ENOUGH and {"mmap_lock", "pipe->mutex"} <= locks:
+            break
+    return both
+
+
 def by_both(contend: Path, directory: Path, threads: int, milliseconds: int, *options: str) -> Both:
     """Run the program with so many threads for so long."""
     recording = directory / "locks.fprof"
