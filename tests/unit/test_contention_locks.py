@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faultprof.analysis.contention import locks as analysed_locks
 from faultprof.analysis.contention.locks import Locks, merged
 from faultprof.analysis.selection import Selection
 from faultprof.kernel.lock_names import lock_taken_by, of_the_lock, of_the_probe, type_name
@@ -20,6 +22,7 @@ from faultprof.kernel.variables import Variables
 from faultprof.recording.histogram import bucket_of, histogram_of
 from faultprof.recording.metadata import RunInfo
 from faultprof.recording.reader import read_recording
+from faultprof.render.contention import locks as shown_locks
 from faultprof.render.plots.contention import contention_figure
 from faultprof.render.plots.style import file_of, styled
 from tests.running import run
@@ -190,6 +193,20 @@ def recorded_runs(path: Path, *runs: dict[str, Any]) -> None:
     """Write a recording whose runs have these data of the part."""
     infos = tuple(RunInfo(number, contention={"locks": one}) for number, one in enumerate(runs))
     recorded(path, SESSION, replace(session_metadata(), runs=infos))
+
+
+def keys_of(value: Any) -> set[str]:
+    """Return all keys of an object and of those in it."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys_of, value.values()))
+    return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
+
+
+def test_every_key_is_documented(tmp_path: Path) -> None:
+    recorded_runs(tmp_path / "a.fprof", data([({5: 1}, {})], lost={}))
+    section = json.loads(run("contention", "a.fprof", "--json", cwd=tmp_path).stdout)["locks"]
+    said = {*re.findall(r"``(\w+)``", f"{shown_locks.__doc__}{analysed_locks.__doc__}")}
+    assert keys_of(section) <= said
 
 
 def test_a_report_names_the_worst_place(tmp_path: Path) -> None:
