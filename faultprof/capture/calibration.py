@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from faultprof.capture.calibration_loop import REPEATS, Bench, Loop, repeated
 from faultprof.capture.machine import cpu_info, kernel_info
 from faultprof.capture.scope import Scope
 from faultprof.capture.trace_plan import TracedFunction, TracePlan, What
-from faultprof.errors import FaultprofError
+from faultprof.errors import ExitCode, FaultprofError
 from faultprof.kernel.conditions import Condition, Kind, Types
 from faultprof.kernel.resolve import resolve
 from faultprof.kernel.resolved import How, Resolved
@@ -66,6 +67,7 @@ def calibrate(
     threads: Iterable[int] = (1,),
     methods: Sequence[Method] = METHODS,
     beside: bool = True,
+    seconds: float = float("inf"),
     owner: tuple[int, int] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Calibration:
@@ -75,12 +77,15 @@ def calibrate(
         threads: for each of these numbers of threads, up to ``MOST_THREADS``.
         methods: which ways of attaching; each with its features, and count-only probes.
         beside: measure what is no pair of probes too, which takes longer and compensates nothing.
+        seconds: as many rounds as fit into these, at least one.
         owner: whose cache is used for what is known of the kernel.
         say: told what is being measured.
 
     Raises:
+        TooSlowError: not even one round fits.
         FaultprofError: nothing can be measured (exit code 3).
     """
+    time_left = _TimeLeft(seconds)
     view = KernelView.read(owner=owner)
     subjects, missing = _subjects(view, methods)
     measured: list[Measured] = []
@@ -89,14 +94,16 @@ def calibrate(
         switch = switch_ns() if beside else None
         with (
             closing(Loop()) as loop,
-            closing(_opened(plan, view.types)) as bench,
+            closing(_opened(plan, view.types, time_left)) as bench,
         ):
             if switch is not None:
                 measured.append(measured_switch(switch))
-            rounds = _Rounds(subjects, loop, bench, tuple(threads))
+            rounds = _Rounds(subjects, loop, bench, tuple(threads), time_left)
             for number in range(_ROUNDS):
                 say(f"measuring probes, round {number + 1} of {_ROUNDS}")
                 rounds.go(missing)
+                if not time_left.for_another(number + 1):
+                    break
             measured += rounds.measured()
     if beside:
         say("measuring a sample")
@@ -106,9 +113,46 @@ def calibrate(
     )
 
 
-def _opened(plan: TracePlan, types: Types) -> Bench:
+class TooSlowError(FaultprofError):
+    """A calibration takes longer here than it may."""
+
+
+class _TimeLeft:
+    """What is left of the time for a calibration."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._started = time.monotonic()
+        self._rounds_from = self._started
+
+    def check(self) -> None:
+        """Raise ``TooSlowError`` when the time is over."""
+        if self._passed(self._started) > self._seconds:
+            raise TooSlowError(
+                f"calibrating takes longer than {self._seconds:g} s here",
+                "run 'faultprof calibrate' once",
+                ExitCode.UNSUPPORTED,
+            )
+
+    def rounds_begin(self) -> None:
+        """Take the time of rounds from now on."""
+        self._rounds_from = time.monotonic()
+
+    def for_another(self, done: int) -> bool:
+        """Whether one more round fits, after so many."""
+        each = self._passed(self._rounds_from) / done
+        return self._passed(self._started) + each <= self._seconds
+
+    @staticmethod
+    def _passed(since: float) -> float:
+        return time.monotonic() - since
+
+
+def _opened(plan: TracePlan, types: Types, time_left: _TimeLeft) -> Bench:
+    time_left.check()
     bench = Bench(Scope(os.getpid()), plan, types)
     bench.start()
+    time_left.rounds_begin()
     return bench
 
 
@@ -209,12 +253,18 @@ class _Rounds:
     """
 
     def __init__(
-        self, subjects: list[_Subject], loop: Loop, bench: Bench, threads: Sequence[int]
+        self,
+        subjects: list[_Subject],
+        loop: Loop,
+        bench: Bench,
+        threads: Sequence[int],
+        time_left: _TimeLeft,
     ) -> None:
         self._subjects = subjects
         self._loop = loop
         self._bench = bench
         self._threads = threads
+        self._time_left = time_left
         self._base: dict[int, list[float]] = {count: [] for count in threads}
         self._found: dict[tuple[str, int], list[tuple[float, float]]] = {}
         self._parts: dict[str, Parts] = {}
@@ -226,6 +276,8 @@ class _Rounds:
         for one in self._subjects:
             if one.kind in missing:
                 continue
+            if (one.kind, self._threads[0]) not in self._found:  # in the first round
+                self._time_left.check()
             try:
                 with self._bench.attached(one.caller, one.function):
                     self._go(one)

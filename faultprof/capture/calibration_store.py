@@ -36,21 +36,35 @@ def store(calibration: Calibration, owner: Owner | None) -> bool:
     return _directory(owner).write(_name(), text.encode())
 
 
-def at_hand(owner: Owner | None, say: Callable[[str], None]) -> Calibration | None:
+def at_hand(
+    owner: Owner | None, say: Callable[[str], None], *, seconds: float = float("inf")
+) -> Calibration | None:
     """Return the stored calibration, or take one and store it; None when that cannot be done.
+
+    Where that took longer than ``seconds`` it is not tried again: an emulated machine needs minutes
+    for it, and nobody wants to wait for the finding at each recording.
 
     Args:
         owner: whose cache it is.
         say: told when something is measured, or why it cannot be.
+        seconds: that it may take.
     """
     calibration = stored(owner)
     if calibration is not None:
         return calibration
-    from faultprof.capture.calibration import calibrate
+    bounded = seconds < float("inf")
+    if bounded and _directory(owner).read(_name(_SLOW)) is not None:
+        say(f"times stay uncompensated: {_TOO_SLOW}")
+        return None
+    from faultprof.capture.calibration import TooSlowError, calibrate
 
     say("measuring what probes cost here (once for this kernel; --no-calibrate leaves it out)")
     try:
-        calibration = calibrate(beside=False, owner=owner)
+        calibration = calibrate(beside=False, seconds=seconds, owner=owner)
+    except TooSlowError:
+        _directory(owner).write(_name(_SLOW), b"")
+        say(f"times stay uncompensated: {_TOO_SLOW}")
+        return None
     except FaultprofError as error:
         say(f"times stay uncompensated: {error.message}")
         return None
@@ -58,10 +72,15 @@ def at_hand(owner: Owner | None, say: Callable[[str], None]) -> Calibration | No
     return calibration
 
 
+# What is kept for a machine that is too slow for more.
+_SLOW = ".slow"
+_TOO_SLOW = "calibrating takes long on this machine; do it once: faultprof calibrate"
+
+
 def _directory(owner: Owner | None) -> CacheDirectory:
     return CacheDirectory(cache_root(owner) / "calibration", owner)
 
 
-def _name() -> str:
+def _name(suffix: str = ".json") -> str:
     facts = "\0".join((kernel_info().build_id, cpu_info().model, __version__))
-    return hashlib.sha256(facts.encode()).hexdigest()[:32] + ".json"
+    return hashlib.sha256(facts.encode()).hexdigest()[:32] + suffix
