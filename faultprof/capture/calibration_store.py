@@ -17,6 +17,9 @@ from faultprof.errors import FaultprofError
 from faultprof.kernel.cache import CacheDirectory, Owner, cache_root
 from faultprof.recording.calibration import Calibration
 
+UNASKED_SECONDS = 5.0
+"""What nobody has asked for may keep a recording waiting for so long, once on a machine."""
+
 
 def stored(owner: Owner | None) -> Calibration | None:
     """Return the calibration that fits this machine; None when there is none, or it is damaged."""

@@ -47,9 +47,6 @@ ReadMetrics = Callable[[str], tuple[dict[str, float], list[str]]]
 # its exit status.
 _GRACE_SECONDS = 1.0
 
-# What nobody has asked for may keep a recording waiting for so long, once on a machine.
-_CALIBRATION_SECONDS = 5.0
-
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -207,9 +204,9 @@ class Session:
         """Return what probes cost here, where that is wanted: kept, or measured in a moment."""
         if not self.options.calibrate:
             return None
-        from faultprof.capture.calibration_store import at_hand
+        from faultprof.capture.calibration_store import UNASKED_SECONDS, at_hand
 
-        return at_hand(owner, self.say, seconds=_CALIBRATION_SECONDS)
+        return at_hand(owner, self.say, seconds=UNASKED_SECONDS)
 
     def _finish(self, record: _Recorder, signals: Signals) -> int:
         """Wait for a command that runs on after its recording; return the exit status."""
