@@ -1,4 +1,4 @@
-"""What records in one session: the sampler, the tracer if there is one, the user files.
+"""What records in one session: the sampler, the tracer if there is one, user files, contention.
 
 Knows: which engines the options ask for and how they are put together.
 Leaves to others: what each engine does, when to start and stop (session).
@@ -12,7 +12,7 @@ import platform
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from faultprof.bpf.probing import sampling_clock
 from faultprof.capture.options import RecordOptions
@@ -28,6 +28,7 @@ from faultprof.kernel.build_id import kernel_build_id
 from faultprof.kernel.debuginfo import find_debuginfo
 
 if TYPE_CHECKING:
+    from faultprof.capture.contention.parts import Parts
     from faultprof.capture.trace_plan import TracePlan
     from faultprof.capture.tracing import Traced, Tracer
     from faultprof.capture.user_files import UserFiles
@@ -45,6 +46,8 @@ class Captured:
     ``failed``: functions of the plan that could not be attached after all, and why.
     ``kallsyms``: the symbols as they were while the probes were attached; None without a tracer.
     ``calibration``: what the tracer's probes cost; None when nobody measured it.
+    ``contention``: what its parts have, by name.
+    ``no_contention``: parts that could not be recorded here, and why.
     """
 
     sampling: SamplingOptions
@@ -55,6 +58,8 @@ class Captured:
     failed: dict[str, str] = field(default_factory=dict)
     kallsyms: Kallsyms | None = None
     calibration: Calibration | None = None
+    contention: dict[str, Any] = field(default_factory=dict)
+    no_contention: dict[str, str] = field(default_factory=dict)
 
 
 class Engines:
@@ -97,17 +102,26 @@ class Engines:
                 self._tracer = undo.enter_context(closing(open_tracer(options, scope, owner)))
                 scope = self._tracer.lend_scope()
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
+            self._contention = self._open_contention(options, owner)
+            if self._contention is not None:
+                undo.enter_context(closing(self._contention))
             self._undo = undo.pop_all()
 
     @property
     def summary(self) -> str:
         """What is recorded, for the user's terminal."""
         if self._tracer is None:
-            return f"sampling at {self._sampling.frequency} Hz"
+            return f"sampling at {self._sampling.frequency} Hz{self._beside}"
         plan = self._tracer.plan
         count = len(plan.functions) - len(self._tracer.failed)
         ways = " and ".join(sorted({one.method for one in plan.functions if one.method}))
-        return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
+        how = f"{count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
+        return f"tracing {how}{self._beside}"
+
+    @property
+    def _beside(self) -> str:
+        names = self._contention.names if self._contention is not None else ()
+        return f", contention: {', '.join(names)}" if names else ""
 
     def next_run(self, scope: Scope, command: Sequence[str]) -> None:
         """Record the tasks of ``scope`` from now on, after :meth:`stop`; the probes stay."""
@@ -115,6 +129,8 @@ class Engines:
             self._tracer.next_run(scope)
             scope = self._tracer.lend_scope()
         self._sampler.next_run(scope)
+        if self._contention is not None:
+            self._contention.next_run(self._sampler.lend_scope())
         if self._user_files is not None:
             from faultprof.capture.user_files import UserFiles
 
@@ -125,6 +141,8 @@ class Engines:
         """Start all engines; a held command is recorded from its exec(2) on."""
         if self._user_files is not None:
             self._user_files.start()
+        if self._contention is not None:
+            self._contention.start()
         if self._tracer is not None:
             self._tracer.start()
         self._sampler.start()
@@ -140,10 +158,16 @@ class Engines:
         if self._tracer is not None:
             # Samples have probes and trampolines among their callers; those go with the engines.
             self._kallsyms = self._kallsyms or _read_kallsyms()
-        if detach:
-            self._sampler.close()
-        if self._tracer is not None:
             captured = self._with_trace(captured, self._tracer, detach=detach)
+        if self._contention is not None:
+            # Whoever lends the scope has stopped by now: nothing changes any more.
+            captured = replace(
+                captured,
+                contention=self._contention.stop(),
+                no_contention=self._contention.missing,
+            )
+        if detach:
+            self._detach()
         if self._user_files is not None:
             self._user_files.stop()
         return captured
@@ -152,11 +176,28 @@ class Engines:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
+    def _open_contention(
+        self, options: RecordOptions, owner: tuple[int, int] | None
+    ) -> Parts | None:
+        if not options.contention_parts:
+            return None
+        from faultprof.capture.contention.parts import Parts
+        from faultprof.capture.contention.setting import Setting
+
+        setting = Setting(options, self._sampler.lend_scope(), owner, self._tracer)
+        return Parts(options.contention_parts, options.contention, setting)
+
+    def _detach(self) -> None:
+        """Free what is attached, borrowers of the scope before its lender."""
+        if self._contention is not None:
+            self._contention.close()
+        self._sampler.close()
+        if self._tracer is not None:
+            self._tracer.close()
+
     def _with_trace(self, captured: Captured, tracer: Tracer, *, detach: bool) -> Captured:
         """Stop a tracer and add what it has."""
         traced = tracer.stop(detach=detach)
-        if detach:
-            tracer.close()
         return replace(
             captured,
             plan=tracer.plan,

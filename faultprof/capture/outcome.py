@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultprof.capture.command import Exit
+from faultprof.capture.contention.quality import judge_contention
 from faultprof.capture.identity import Identity
 from faultprof.capture.labels import Labelled
 from faultprof.capture.machine import cpu_info, kernel_info
@@ -181,6 +182,9 @@ class Outcome:
         if traced and last.plan is not None:
             judge_trace(self.ledger, added_up(traced), last.plan, last.failed)
             traces = [self._consistent(run) for run in self._runs]
+        judge_contention(
+            self.ledger, [run.info.contention for run in self._runs], last.no_contention
+        )
         for run in self._runs:
             where = f"run {run.info.index}: " if len(self._runs) > 1 else ""
             for remark in run.remarks:
@@ -268,4 +272,5 @@ def _run_info(index: int, run: Run) -> RunInfo:
         samples=int(run.captured.samples.counts.sum()),
         on_cpu_s=run.on_cpu_s or 0.0,
         metrics={**faults, **run.metrics},
+        contention=run.captured.contention,
     )

@@ -163,6 +163,15 @@ class Sampler:
         self._program.clear("counts")
         self._program.zero("stats", range(len(_STATS)))
 
+    def lend_scope(self) -> Scope:
+        """Return the scope for an engine beside this one, so that tasks are followed once.
+
+        Where this one borrows it, too, the lender remains who it is.
+        """
+        if self._scope.lender is not None:
+            return self._scope
+        return self._scope.borrowed(self._program)
+
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
         self._undo.close()

@@ -81,6 +81,7 @@ def mount_all() -> typer.Typer:
         calibrate,
         compare,
         completion,
+        contention,
         diff,
         doctor,
         export,
@@ -98,6 +99,7 @@ def mount_all() -> typer.Typer:
 
     mount(app, record.record, context_settings={"allow_interspersed_args": False})
     mount(app, report.report)
+    mount(app, contention.contention)
     mount(app, flame.flame)
     mount(app, html.html)
     mount(app, plot.plot)
