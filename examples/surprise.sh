@@ -21,7 +21,7 @@ run() {
 cc -O1 -pthread -o collide "$source"
 # On kernels before 6.2 it is inlined into its caller.
 where=do_anonymous_page
-"${faultprof[@]}" functions "$where" --json | grep -q '"symbol": "do_anonymous_page"' \
+"${faultprof[@]}" functions -f "$where" --json | grep -q '"how": "symbol"' \
 	|| where=__handle_mm_fault
 
 say 'The surprise'

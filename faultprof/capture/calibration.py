@@ -1,9 +1,9 @@
 """Measures what probes cost here, each kind with the tracer's own programs and maps.
 
 Knows: the kinds of probes, and how the four parts of a pair are told apart.
-Leaves to others: the loop that hits them (``calibration_loop``), what is no pair of probes
-(``calibration_beside``), what a calibration is (``recording.calibration``) and keeping it
-(``calibration_store``).
+Leaves to others: the loop that hits them (``calibration_loop``), pairs on the fault path
+(``calibration_in_place``), what is no pair of probes (``calibration_beside``), what a calibration
+is (``recording.calibration``) and keeping it (``calibration_store``).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
 from faultprof.bpf.probes import Method, ProbePoint
 from faultprof.capture.calibration_beside import measured_sample, measured_switch, switch_ns
+from faultprof.capture.calibration_in_place import CALLED, CALLER, Faults, InPlace
 from faultprof.capture.calibration_loop import REPEATS, Bench, Loop, repeated
 from faultprof.capture.machine import cpu_info, kernel_info
 from faultprof.capture.scope import Scope
@@ -91,10 +92,12 @@ def calibrate(
     measured: list[Measured] = []
     if view.types is not None:
         plan = _plan(subjects)
+        places = dict(_places(plan, view, methods))
         switch = switch_ns() if beside else None
         with (
             closing(Loop()) as loop,
             closing(_opened(plan, view.types, time_left)) as bench,
+            closing(Faults()) as faults,
         ):
             if switch is not None:
                 measured.append(measured_switch(switch))
@@ -102,9 +105,11 @@ def calibrate(
             for number in range(_ROUNDS):
                 say(f"measuring probes, round {number + 1} of {_ROUNDS}")
                 rounds.go(missing)
+                for place in places.values():
+                    place.go(bench, faults)
                 if not time_left.for_another(number + 1):
                     break
-            measured += rounds.measured()
+            measured += (_with_place(one, places) for one in rounds.measured())
     if beside:
         say("measuring a sample")
         measured.append(measured_sample())
@@ -197,6 +202,26 @@ def _plan(subjects: list[_Subject]) -> TracePlan:
         assert function is not None
         subjects[place] = replace(one, function=function, clock=clock, caller=caller)
     return plan
+
+
+def _places(
+    plan: TracePlan, view: KernelView, methods: Sequence[Method]
+) -> Iterator[tuple[str, InPlace]]:
+    """Add the functions of the fault path to the plan; yield what is measured there."""
+    caller, called = resolve(choose((), (CALLER, CALLED), view), view)
+    for method in methods:
+        if getattr(caller, method) and getattr(called, method):
+            number = len(plan.functions)
+            above = replace(_traced(caller, method), number=number)
+            below = replace(_traced(called, method), number=number + 1)
+            plan.functions += [above, below]
+            yield method, InPlace(above, below)
+
+
+def _with_place(one: Measured, places: Mapping[str, InPlace]) -> Measured:
+    if one.kind not in places or one.threads > 1:
+        return one
+    return replace(one, in_place_ns=places[one.kind].cost())
 
 
 _FEATURES = {"": What.PLAIN, CONDITION: What.SET_PTE_RANGE, FAULT_FLAGS: What.HANDLE_MM_FAULT}

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -165,35 +166,32 @@ class Reader:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the system call's name is x86's")
 @pytest.mark.parametrize("method", ["kprobe", "fentry"])
 def test_a_child_that_is_probed_too_is_taken_out_of_its_parent(view: Any, method: Any) -> None:
+    """What the parent takes alone is what is left of it when the child's pairs are taken out.
+
+    Both times have the parent's own b + c in them, which so need not be known.
+    """
+    from faultprof.analysis.compensation import costs_of
     from faultprof.capture.calibration import calibrate
 
-    (cost,) = (
-        one for one in calibrate(methods=(method,), beside=False).measured if one.kind == method
-    )
-    assert cost.inside_ns is not None
-    inner, total = cost.inside_ns, cost.total_ns
-    print(f"{method}: {total}, inside {inner}, parts {cost.parts}")
+    calibration = calibrate(methods=(method,), beside=False)
+    for one in calibration.measured:
+        print(one)
+    pair = costs_of(calibration)[method].total
     alone = _ns_of_a_call(view, method, (PARENT,))
     both = _ns_of_a_call(view, method, (PARENT, CHILD))
-    failures = []
+    covered = {}
     for calls in CALLS:
-        truth = min(alone[calls]) - inner.value
-        raw = min(both[calls]) - inner.value
-        value = raw - calls * total.value
-        covered = 0
-        for ns in both[calls]:
-            low, high = ns - inner.high - calls * total.high, ns - inner.low - calls * total.low
-            covered += low <= truth <= high
-        off = value / truth - 1
+        truth, raw = median(alone[calls]), median(both[calls])
+        left = raw - calls * pair.value
+        inside = [ns - calls * pair.high <= truth <= ns - calls * pair.low for ns in both[calls]]
+        covered[calls] = sum(inside)
         print(
             f"{method} {calls}: alone {truth:.0f}, raw {raw:.0f} ({raw / truth - 1:+.1%}),"
-            f" compensated {value:.0f} ({off:+.2%}), covered {covered} of {REPEATS};"
-            f" a pair cost {(min(both[calls]) - min(alone[calls])) / calls:.0f};"
-            f" spread {max(both[calls]) - min(both[calls]):.0f}"
+            f" compensated {left:.0f} ({left / truth - 1:+.2%}), a pair took"
+            f" {(raw - truth) / calls:.0f} of {pair}, {covered[calls]} of {REPEATS} covered"
         )
-        if raw / truth < 1.3 or (abs(off) > 0.05) or covered < 0.9 * REPEATS:
-            failures.append(calls)
-    assert not failures
+        assert raw > 1.3 * truth
+    assert all(count >= 0.9 * REPEATS for count in covered.values())
 
 
 def _ns_of_a_call(view: Any, method: Any, names: tuple[str, ...]) -> dict[int, list[float]]:
@@ -224,3 +222,18 @@ def _so_far(tracer: Any) -> tuple[int, int]:
     """Return calls and ns of the parent so far."""
     totals = tracer.totals().get((PARENT,))
     return (totals.calls, totals.inclusive_ns) if totals is not None else (0, 0)
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_the_line_through_padded_probes_leads_to_the_command_without_probes(pages: str) -> None:
+    from tests.running import run
+
+    options = ("--verify", "--repeat", "3", "--metric", "sys", "--json")
+    done = run("calibrate", *options, "--", pages, "2000", timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    print(found)
+    once, twice, four = (sum(one["values"]) / 3 for one in found["padded"])
+    without = found["unprobed"]["value"]
+    assert without < once < twice < four
+    assert abs(found["gap"]["value"]) < 0.1 * (once - without)
