@@ -2,7 +2,7 @@
 /*
  * Threads that collide on one resource, and that a delay outside of it makes faster.
  *
- * collide [-q] [THREADS [COMMITS [THINK_US [WORK_US]]]]    default: 4 100 1000 2000
+ * collide [-q] [THREADS [COMMITS [THINK_US [WORK_US]]]]    default: 4 40 5000 10000
  *
  * Each thread does transactions: it prepares (writes to PAGES fresh pages, and thinks for a random
  * time of THINK_US in the mean), claims the resource, works on it for WORK_US, and commits. A claim
@@ -40,14 +40,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGES 16
+#define PAGES 64
 #define PAGE 4096UL
 #define MAX_THREADS 64
 
 static atomic_ulong holder;             /* the attempt that has the resource; 0: none */
 static atomic_ulong attempts, commits;  /* of all threads */
 static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
-static unsigned long wanted = 100, think_us = 1000, work_us = 2000;
+static unsigned long wanted = 40, think_us = 5000, work_us = 10000;
 static int queues;
 
 static void sleep_us(unsigned long us)

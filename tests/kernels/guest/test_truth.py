@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import platform
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -92,8 +91,7 @@ def _self_ns(recording: Path) -> dict[tuple[str, ...], tuple[int, float]]:
 
 @pytest.mark.usefixtures("small_pages")
 def test_a_delay_on_the_critical_path_has_an_index_of_one(pages: str) -> None:
-    function = NODE if platform.release().startswith("6.1.") else "do_anonymous_page"
-    found = _perturb(function, "0,5us,10us", 4, command=(pages, "2000"))
+    found = _perturb("do_anonymous_page", "0,5us,10us", 4, command=(pages, "2000"))
     assert found["calls"] == pytest.approx(2_000, rel=0.1)
     assert found["index"]["value"] == pytest.approx(1.0, abs=0.15)
     assert found["index"]["low"] > 0
@@ -163,7 +161,6 @@ class Reader:
             self._call()
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the system call's name is x86's")
 @pytest.mark.parametrize("method", ["kprobe", "fentry"])
 def test_a_child_that_is_probed_too_is_taken_out_of_its_parent(view: Any, method: Any) -> None:
     """What the parent takes alone is what is left of it when the child's pairs are taken out.
