@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from faultprof.bpf.probing import sampling_clock
+from faultprof.bpf.program import added_costs
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.sampling import (
     Sampler,
@@ -60,6 +61,18 @@ class Captured:
     calibration: Calibration | None = None
     contention: dict[str, Any] = field(default_factory=dict)
     no_contention: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """What was counted up to a moment while recording went on.
+
+    ``traced``: calls, inclusive and self ns by path, root first; None without a tracer.
+    """
+
+    sampling: SamplingOptions
+    samples: Samples
+    traced: dict[tuple[str, ...], tuple[int, int, int]] | None
 
 
 class Engines:
@@ -171,6 +184,29 @@ class Engines:
         if self._user_files is not None:
             self._user_files.stop()
         return captured
+
+    def go_on(self) -> None:
+        """Forget what was counted, after :meth:`stop` without detaching, and record on."""
+        if self._tracer is not None:
+            self._tracer.go_on()
+        if self._contention is not None:
+            self._contention.next_run(self._sampler.lend_scope())
+            self._contention.start()
+        self._sampler.go_on()
+
+    def peek(self) -> Peek:
+        """Return what has been counted so far, while recording goes on."""
+        traced = self._tracer.peek() if self._tracer is not None else None
+        return Peek(self._sampling, self._sampler.peek(), traced)
+
+    def costs(self) -> tuple[int, int]:
+        """Return how often the programs have run, and for how many ns, while that was measured."""
+        tracer = self._tracer.costs() if self._tracer is not None else (0, 0)
+        return added_costs([self._sampler.costs(), tracer])
+
+    def lend_scope(self) -> Scope:
+        """Return the scope for what is to look at the same tasks beside these engines."""
+        return self._sampler.lend_scope()
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from faultprof.bpf.maps import Map
 from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
 from faultprof.bpf.probing import try_kprobe_multi
-from faultprof.bpf.program import Program
+from faultprof.bpf.program import Program, added_costs
 from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
 from faultprof.capture.trace_totals import (
     NodeTotals,
     added_up,
+    brief_totals,
     by_path,
     close_open_frames,
     totals_of,
@@ -190,14 +192,54 @@ class Tracer:
         scope.move_to(self._program)
         self._faults.close()
         self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
-        self._program.zero("totals", self._read_nodes())
-        self._program.zero("stats", range(len(_STATS)))
-        self._misses_before = self.misses()
-        self._kprobe_misses_before = self.kprobe_misses()
+        self._forget()
+
+    def go_on(self) -> None:
+        """Forget what was counted, after :meth:`stop`, and trace the same tasks again.
+
+        A call that was under way at the stop is not followed any more.
+        """
+        self._faults.restart()
+        self._forget()
+        self.scope.resume(self._program)
+
+    def peek(self) -> dict[tuple[str, ...], tuple[int, int, int]]:
+        """Return calls, inclusive and self ns of what has returned so far, by path, root first.
+
+        While it is counted, and cheaply: the figures of one path need not be of one moment.
+        """
+        nodes = self._read_nodes()
+        figures = brief_totals(self._program.read_array("totals", len(nodes) + 1), len(nodes) + 1)
+        names = [one.name for one in self.plan.functions]
+        paths: dict[int, tuple[str, ...]] = {0: ()}
+        found: dict[tuple[str, ...], tuple[int, int, int]] = {}
+        for number, (parent, function) in nodes.items():
+            path = paths[number] = (*paths[parent], names[function])
+            calls, inclusive, own = found.get(path, (0, 0, 0))
+            one = figures[number]
+            found[path] = calls + one[0], inclusive + one[1], own + one[2]
+        return found
+
+    def costs(self) -> tuple[int, int]:
+        """Return how often the programs have run, and for how many ns, while that was measured."""
+        return added_costs([self._program.costs(), self._probes.costs()])
 
     def lend_scope(self) -> Scope:
         """Return the scope for an engine beside this one, so that tasks are followed once."""
         return self.scope.borrowed(self._program)
+
+    def lend_shadow_stack(self) -> tuple[dict[str, int], dict[str, Map]]:
+        """Return knobs and maps for a program beside this one that includes shadow_stack.h."""
+        knobs = {"MULTIPLICITY": 1, "MAX_TASKS": _MAX_TASKS}
+        return knobs, {"tasks": self._program.map("tasks")}
+
+    def node_paths(self) -> dict[int, tuple[str, ...]]:
+        """Return the path of each node of the tree: its functions' names, root first."""
+        names = [one.name for one in self.plan.functions]
+        paths: dict[int, tuple[str, ...]] = {0: ()}
+        for node, (parent, function) in self._read_nodes().items():
+            paths[node] = (*paths[parent], names[function])
+        return paths
 
     def counters(self) -> dict[str, int]:
         """Return the program's counters as they are now."""
@@ -300,12 +342,19 @@ class Tracer:
     def _read_nodes(self) -> dict[int, tuple[int, int]]:
         """Return parent and function by node; nodes are handed out in order."""
         nodes: dict[int, tuple[int, int]] = {}
-        for number in range(1, MAX_NODES):
-            parent, function, used = _NODE.unpack(self._program.read("nodes", number))
-            if not used:
+        read = _NODE.iter_unpack(self._program.read_array("nodes", MAX_NODES))
+        for number, (parent, function, used) in enumerate(read):
+            if number and not used:
                 break
-            nodes[number] = (parent, function)
+            if number:  # 0 is the root
+                nodes[number] = (parent, function)
         return nodes
+
+    def _forget(self) -> None:
+        self._program.zero("totals", self._read_nodes())
+        self._program.zero("stats", range(len(_STATS)))
+        self._misses_before = self.misses()
+        self._kprobe_misses_before = self.kprobe_misses()
 
     def _read_totals(self, node: int) -> NodeTotals:
         per_cpu = self._program.read_per_cpu("totals", node)

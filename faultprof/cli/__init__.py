@@ -94,10 +94,12 @@ def mount_all() -> typer.Typer:
         plot,
         record,
         report,
+        top,
         workload,
     )
 
     mount(app, record.record, context_settings={"allow_interspersed_args": False})
+    mount(app, top.top, context_settings={"allow_interspersed_args": False})
     mount(app, report.report)
     mount(app, contention.contention)
     mount(app, flame.flame)

@@ -120,7 +120,7 @@ def record(
         contention=asked,
         all_contention=contention,
     )
-    _check_scope(options.command, pid, everything, duration)
+    check_scope(options.command, pid, everything, duration)
     if check_overhead:
         from faultprof.cli.overhead import print_overhead
 
@@ -134,9 +134,14 @@ def record(
     raise typer.Exit(session.run())
 
 
-def _check_scope(
+def check_scope(
     command: tuple[str, ...], pid: int | None, everything: bool, duration: float | None
 ) -> None:
+    """Refuse a scope that is none, or two.
+
+    Raises:
+        FaultprofError: exit code 2.
+    """
     if pid is not None and (command or everything):
         raise FaultprofError(
             "-p PID goes with neither a command nor -a", "give one of them: what to record"
