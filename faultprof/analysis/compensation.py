@@ -29,6 +29,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faultprof.analysis.calls import Calls, Overhead
+from faultprof.analysis.contended import SHARE, contended_places
 from faultprof.analysis.statistics import Estimate, spread_of_sum
 from faultprof.analysis.trace_tree import TraceNode, TraceTree
 from faultprof.recording.calibration import (
@@ -43,9 +44,6 @@ from faultprof.recording.calibration import (
 
 if TYPE_CHECKING:
     from faultprof.recording.reader import Recording
-
-CONTENDED_SHARE = 0.05
-"""Part of a node's inclusive time off the CPU from which on it is taken to be one of waiting."""
 
 
 BY_PATH = 0.03
@@ -164,11 +162,22 @@ def compensated_tree(
         return tree
     kinds, costs = Kinds(recording.metadata.functions), costs_of(calibration)
     whole = compensate(tree, kinds, costs)
+    if comms is None:  # contention is not known by task
+        whole = _with_contention(whole, contended_places(tree.nodes, recording.metadata.runs, runs))
     chosen = [run for run in recording.traced if runs is None or run in runs]
     if len(chosen) < 2:
         return whole
     single = [TraceTree.from_recording(recording, runs=(run,), comms=comms) for run in chosen]
     return _with_spread(whole, [compensate(one, kinds, costs) for one in single])
+
+
+def _with_contention(tree: TraceTree, places: Collection[int]) -> TraceTree:
+    """Mark the calls of the nodes at these places."""
+    nodes = [
+        node._replace(calls=replace(node.calls, contended=place in places))
+        for place, node in enumerate(tree.nodes)
+    ]
+    return replace(tree, nodes=tuple(nodes))
 
 
 Path = tuple[tuple[str, str], ...]
@@ -338,13 +347,16 @@ def _plus_known(*parts: Estimate | None) -> Estimate | None:
 
 
 def flags(calls: Calls) -> tuple[Flag, ...]:
-    """Return why the compensated inclusive time of ``calls`` is not to be relied on."""
+    """Return why the compensated inclusive time of ``calls`` is not to be relied on.
+
+    Calls that wait are contended: for locks, as far as that was recorded, or off the CPU.
+    """
     found = []
     if calls.overhead is not None and calls.timed:
         left = calls.inclusive_ns - calls.overhead.inclusive.value
         if calls.calls and calls.overhead.inclusive.value >= left:
             found.append(Flag.OVERHEAD_LIMITED)
-    share = calls.offcpu_share
-    if calls.overhead is not None and share is not None and share >= CONTENDED_SHARE:
+    waits = calls.contended or (calls.offcpu_share or 0.0) >= SHARE
+    if calls.overhead is not None and waits:
         found.append(Flag.CONTENDED)
     return tuple(found)
