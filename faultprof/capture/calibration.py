@@ -19,7 +19,7 @@ from functools import partial
 from faultprof.bpf.probes import Method, ProbePoint
 from faultprof.capture.calibration_beside import measured_sample, measured_switch, switch_ns
 from faultprof.capture.calibration_in_place import CALLED, CALLER, Faults, InPlace
-from faultprof.capture.calibration_loop import REPEATS, Bench, Loop, repeated
+from faultprof.capture.calibration_loop import Bench, Loop, repeated
 from faultprof.capture.machine import cpu_info, kernel_info
 from faultprof.capture.scope import Scope
 from faultprof.capture.trace_plan import TracedFunction, TracePlan, What
@@ -42,6 +42,7 @@ from faultprof.recording.calibration import (
 METHODS: tuple[Method, ...] = ("kprobe", "fentry")
 
 _ROUNDS = 3
+_PARTS_REPEATS = 16  # each reads all tasks' shadow stacks
 
 # What the loop calls; see probes/calibrate.bpf.c.
 _EMPTY, _CLOCK = "bpf_get_numa_node_id", "bpf_ktime_get_boot_ns"
@@ -356,7 +357,7 @@ def _shortest_call(loop: Loop) -> tuple[float, float]:
 
     Its clock counts the time that the machine was suspended too, the probes' does not.
     """
-    calls = [loop.moments() for _ in range(REPEATS)]
+    calls = [loop.moments() for _ in range(_PARTS_REPEATS)]
     began, body, ended = min(calls, key=lambda call: call[2] - call[0])
     return ended - began, body - (began + ended) / 2
 
@@ -367,7 +368,7 @@ def _parts(
     """Tell the parts of a pair apart; in each is a quarter of what the call takes anyway."""
     unprobed, ahead = call
     before, to_body, after = [], [], []
-    for _ in range(REPEATS):
+    for _ in range(_PARTS_REPEATS):
         began, body, ended = loop.moments()
         entered = bench.last_call(began, ended)
         if entered is not None:
