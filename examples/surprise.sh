@@ -25,12 +25,12 @@ where=do_anonymous_page
 	|| where=__handle_mm_fault
 
 say 'The surprise'
-run faultprof record --check-overhead --repeat "$repeat" --no-calibrate -q -- ./collide
+run faultprof record --check-overhead --repeat "$repeat" --attach kprobe --no-calibrate -q -- ./collide
 say 'The suspicion'
-run faultprof perturb --at $where --delay 0,25us,50us,100us --repeat "$repeat" --seed 1 \
+run faultprof perturb --at $where --delay 0,50us,100us --repeat "$repeat" --seed 1 \
 	--no-cost -q -- ./collide
 say 'The proof'
 run ./collide
 run ./collide -q
-run faultprof perturb --at $where --delay 0,25us,50us,100us --repeat "$repeat" --seed 1 \
+run faultprof perturb --at $where --delay 0,50us,100us --repeat "$repeat" --seed 1 \
 	--no-cost -q -- ./collide -q
