@@ -105,7 +105,7 @@ class ProbeSet:
         else:
             self._attach_kprobe("leave_", point, constants, _RETURN)
 
-    def attach_together(self, cookies: Mapping[str, int]) -> None:
+    def attach_together(self, cookies: Mapping[str, int], *, returns: bool = True) -> None:
         """Probe the entries and returns of many functions by kprobes, attached all at once.
 
         The kernel attaches one by one at the price of a grace period each: in an emulated machine
@@ -113,6 +113,7 @@ class ProbeSet:
 
         Args:
             cookies: by symbol, what tells the functions apart in their common program.
+            returns: whether the returns are probed too.
 
         Raises:
             FaultprofError: one of the functions cannot be probed, or this kernel cannot do it (see
@@ -121,7 +122,8 @@ class ProbeSet:
         before = len(self._undo)
         try:
             self._link("enter_many", cookies, returns=False)
-            self._link("leave_many", cookies, returns=True)
+            if returns:
+                self._link("leave_many", cookies, returns=True)
         except (OSError, FaultprofError) as error:
             self._detach_down_to(before)
             raise _not_attached(ProbePoint(", ".join(cookies)), "kprobe") from error
@@ -223,7 +225,7 @@ class ProbeSet:
         self, prefix: str, point: ProbePoint, constants: Mapping[int, int], side: int
     ) -> None:
         fd = self._load(prefix, "kprobe", point, constants)
-        event = _event_name(prefix, point)
+        event = _event_name(prefix, point, fd)
         if side == _RETURN:
             # libbcc writes no offset into a kretprobe's definition, but passes the name on.
             where, offset, most = str(point), 0, _MAX_ACTIVE
@@ -248,8 +250,12 @@ class ProbeSet:
             self._undo.pop()()
 
 
-def _event_name(prefix: str, point: ProbePoint) -> str:
-    words = f"faultprof_{prefix}{point.symbol}_{point.offset}"
+def _event_name(prefix: str, point: ProbePoint, program: int) -> str:
+    """Return a name that no other probe of this process has, also not of the same function.
+
+    The kernel permits 64 letters, with ``_bcc_PID`` behind.
+    """
+    words = f"fprof_{prefix}{point.symbol}_{point.offset}_{program}"
     return "".join(char if char.isalnum() else "_" for char in words)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,11 +19,14 @@ from faultprof.bpf.probes import Method, ProbePoint
 from faultprof.capture.calibration_beside import measured_sample, measured_switch, switch_ns
 from faultprof.capture.calibration_in_place import CALLED, CALLER, Faults, InPlace
 from faultprof.capture.calibration_loop import Bench, Loop, repeated
+from faultprof.capture.calibration_time import TimeLeft
 from faultprof.capture.machine import cpu_info, kernel_info
+from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.scope import Scope
 from faultprof.capture.trace_plan import TracedFunction, TracePlan, What
-from faultprof.errors import ExitCode, FaultprofError
+from faultprof.errors import FaultprofError
 from faultprof.kernel.conditions import Condition, Kind, Types
+from faultprof.kernel.cpus import online_cpus
 from faultprof.kernel.resolve import resolve
 from faultprof.kernel.resolved import How, Resolved
 from faultprof.kernel.selection import choose
@@ -33,6 +35,7 @@ from faultprof.recording.calibration import (
     CONDITION,
     FAULT_FLAGS,
     HIT,
+    OCCUPANCY,
     Calibration,
     Measured,
     Parts,
@@ -78,7 +81,8 @@ def calibrate(
     Args:
         threads: for each of these numbers of threads, up to ``MOST_THREADS``.
         methods: which ways of attaching; each with its features, and count-only probes.
-        beside: measure what is no pair of probes too, which takes longer and compensates nothing.
+        beside: measure too what only some recordings have, or what is no pair of probes and
+            compensates nothing; that takes longer.
         seconds: as many rounds as fit into these, at least one.
         owner: whose cache is used for what is known of the kernel.
         say: told what is being measured.
@@ -87,7 +91,7 @@ def calibrate(
         TooSlowError: not even one round fits.
         FaultprofError: nothing can be measured (exit code 3).
     """
-    time_left = _TimeLeft(seconds)
+    time_left = TimeLeft(seconds)
     view = KernelView.read(owner=owner)
     subjects, missing = _subjects(view, methods)
     measured: list[Measured] = []
@@ -111,6 +115,9 @@ def calibrate(
                 if not time_left.for_another(number + 1):
                     break
             measured += (_with_place(one, places) for one in rounds.measured())
+    if beside and view.types is not None:
+        say("measuring probes with occupancy")
+        measured += _with_occupancy(view, methods, tuple(threads), missing)
     if beside:
         say("measuring a sample")
         measured.append(measured_sample())
@@ -119,44 +126,27 @@ def calibrate(
     )
 
 
-class TooSlowError(FaultprofError):
-    """A calibration takes longer here than it may."""
+def _with_occupancy(
+    view: KernelView, methods: Sequence[Method], threads: Sequence[int], missing: dict[str, str]
+) -> list[Measured]:
+    """Measure plain pairs of a tracer that tells the occupancy; its programs are others."""
+    assert view.types is not None
+    subjects, _ = _subjects(view, methods, {OCCUPANCY: What.PLAIN}, hits=False)
+    plan = _plan(subjects)
+    knobs = OccupancyKnobs(len(plan.functions), max(online_cpus()) + 1)
+    unbounded = TimeLeft()
+    with closing(Loop()) as loop, closing(_opened(plan, view.types, unbounded, knobs)) as bench:
+        rounds = _Rounds(subjects, loop, bench, threads, unbounded)
+        for _ in range(_ROUNDS):
+            rounds.go(missing)
+        return list(rounds.measured())
 
 
-class _TimeLeft:
-    """What is left of the time for a calibration."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._started = time.monotonic()
-        self._rounds_from = self._started
-
-    def check(self) -> None:
-        """Raise ``TooSlowError`` when the time is over."""
-        if self._passed(self._started) > self._seconds:
-            raise TooSlowError(
-                f"calibrating takes longer than {self._seconds:g} s here",
-                "run 'faultprof calibrate' once",
-                ExitCode.UNSUPPORTED,
-            )
-
-    def rounds_begin(self) -> None:
-        """Take the time of rounds from now on."""
-        self._rounds_from = time.monotonic()
-
-    def for_another(self, done: int) -> bool:
-        """Whether one more round fits, after so many."""
-        each = self._passed(self._rounds_from) / done
-        return self._passed(self._started) + each <= self._seconds
-
-    @staticmethod
-    def _passed(since: float) -> float:
-        return time.monotonic() - since
-
-
-def _opened(plan: TracePlan, types: Types, time_left: _TimeLeft) -> Bench:
+def _opened(
+    plan: TracePlan, types: Types, time_left: TimeLeft, occupancy: OccupancyKnobs | None = None
+) -> Bench:
     time_left.check()
-    bench = Bench(Scope(os.getpid()), plan, types)
+    bench = Bench(Scope(os.getpid()), plan, types, occupancy=occupancy)
     bench.start()
     time_left.rounds_begin()
     return bench
@@ -165,8 +155,15 @@ def _opened(plan: TracePlan, types: Types, time_left: _TimeLeft) -> Bench:
 # What is measured.
 
 
-def _subjects(view: KernelView, methods: Sequence[Method]) -> tuple[list[_Subject], dict[str, str]]:
+def _subjects(
+    view: KernelView,
+    methods: Sequence[Method],
+    features: Mapping[str, What] | None = None,
+    *,
+    hits: bool = True,
+) -> tuple[list[_Subject], dict[str, str]]:
     """Return what is measured, and why the rest is not; functions have yet to be numbered."""
+    features = features or _FEATURES
     empty, clock, caller = resolve(choose((), (_EMPTY, _CLOCK, _CALLER), view), view)
     missing: dict[str, str] = {}
     subjects: list[_Subject] = []
@@ -174,13 +171,15 @@ def _subjects(view: KernelView, methods: Sequence[Method]) -> tuple[list[_Subjec
         if view.types is None or not getattr(empty, method):
             missing[method] = _reason(view, empty, method)
             continue
-        for kind, what in _FEATURES.items():
+        for kind, what in features.items():
             above = _traced(caller, method) if getattr(caller, method) else None
             function = _traced(empty, method, what)
             subjects.append(_Subject(method + kind, function, caller=above))
         if getattr(clock, method):
-            plain = subjects[-len(_FEATURES)]
-            subjects[-len(_FEATURES)] = replace(plain, clock=_traced(clock, method))
+            plain = subjects[-len(features)]
+            subjects[-len(features)] = replace(plain, clock=_traced(clock, method))
+    if not hits:
+        return subjects, missing
     if "kprobe" in missing:
         missing[HIT] = missing["kprobe"]
     elif "kprobe" in methods:
@@ -284,7 +283,7 @@ class _Rounds:
         loop: Loop,
         bench: Bench,
         threads: Sequence[int],
-        time_left: _TimeLeft,
+        time_left: TimeLeft,
     ) -> None:
         self._subjects = subjects
         self._loop = loop

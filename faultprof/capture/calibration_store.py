@@ -59,7 +59,8 @@ def at_hand(
     if bounded and _directory(owner).read(_name(_SLOW)) is not None:
         say(f"times stay uncompensated: {_TOO_SLOW}")
         return None
-    from faultprof.capture.calibration import TooSlowError, calibrate
+    from faultprof.capture.calibration import calibrate
+    from faultprof.capture.calibration_time import TooSlowError
 
     say("measuring what probes cost here (once for this kernel; --no-calibrate leaves it out)")
     try:

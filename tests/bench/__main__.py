@@ -17,11 +17,14 @@ from random import Random
 from typing import Any
 
 from tests.bench import (
+    bench_contention,
     bench_help,
     bench_import,
     bench_labels,
+    bench_occupancy,
     bench_pairs,
     bench_pictures,
+    bench_probed,
     bench_programs,
     bench_report,
     bench_throughput,
@@ -35,8 +38,11 @@ SUBJECTS = {
     for module in (
         bench_throughput,
         bench_labels,
+        bench_contention,
         bench_programs,
         bench_pairs,
+        bench_probed,
+        bench_occupancy,
         bench_wait,
         bench_report,
         bench_import,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from faultprof.capture import calibration
-from faultprof.capture.calibration import TooSlowError, _TimeLeft
 from faultprof.capture.calibration_store import at_hand, store
+from faultprof.capture.calibration_time import TimeLeft, TooSlowError
 from faultprof.capture.machine import cpu_info, kernel_info
 from tests.unit.test_calibration import CALIBRATION
 
@@ -77,7 +77,7 @@ def test_what_calibrate_has_kept_holds_on_a_slow_machine(monkeypatch: pytest.Mon
 def test_time_is_over_when_it_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    left = _TimeLeft(5.0)
+    left = TimeLeft(5.0)
     now[0] += 1
     left.check()
     left.rounds_begin()
