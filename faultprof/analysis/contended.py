@@ -16,13 +16,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from faultprof.analysis.contention.locks import Locks
+from faultprof.analysis.contention.occupancy import merged
 from faultprof.analysis.trace_tree import TraceNode
 from faultprof.errors import bad_recording
-from faultprof.recording.contention import LOCKS
+from faultprof.recording.contention import LOCKS, OCCUPANCY
 from faultprof.recording.metadata import RunInfo
 
 SHARE = 0.05
-"""Part of a node's inclusive time that is waited from which on it is contended."""
+"""Part of a node's time that is waited, or lost in company, from which on it is contended."""
 
 Path = tuple[str, ...]
 
@@ -40,27 +41,36 @@ def contended_places(
     Raises:
         FaultprofError: exit code 4, when what was recorded of contention is damaged.
     """
-    data = [run.contention for run in runs if chosen is None or run.index in chosen]
-    waited = _waited_ns([one[LOCKS] for one in data if LOCKS in one])
+    taken = [run for run in runs if chosen is None or run.index in chosen]
+    try:
+        waited = _waited_ns(run.contention[LOCKS] for run in taken if LOCKS in run.contention)
+        crowded = _crowded([run for run in taken if OCCUPANCY in run.contention])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise bad_recording(
+            f"what the recording holds of contention is damaged ({type(error).__name__}: {error})",
+            "record again",
+        ) from error
     return {
         place
         for place, path in enumerate(_paths(nodes))
-        if waited[path] and waited[path] >= SHARE * nodes[place].calls.inclusive_ns
+        if path[-1] in crowded
+        or (waited[path] and waited[path] >= SHARE * nodes[place].calls.inclusive_ns)
     }
 
 
-def _waited_ns(runs: Sequence[Mapping[str, Any]]) -> Counter[Path]:
+def _crowded(runs: Sequence[RunInfo]) -> set[str]:
+    """Return the functions that take longer in company, beyond doubt, by ``SHARE`` or more."""
+    if not runs:
+        return set()
+    found = merged(runs).contended
+    return {one.name for one in found if one.excess is not None and one.excess.share >= SHARE}
+
+
+def _waited_ns(runs: Iterable[Mapping[str, Any]]) -> Counter[Path]:
     """Return the time waited for locks at each path or below."""
     found: Counter[Path] = Counter()
     for run in runs:
-        try:
-            waits = Locks.from_json(run).by_node()
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise bad_recording(
-                f"what the recording holds of locks is damaged ({type(error).__name__}: {error})",
-                "record again",
-            ) from error
-        for path, one in waits:
+        for path, one in Locks.from_json(run).by_node():
             for depth in range(1, len(path) + 1):
                 found[path[:depth]] += one.total_ns
     return found

@@ -1,4 +1,4 @@
-"""Nodes that fight: flagged where waits for locks were recorded beside the trace."""
+"""Nodes that fight: flagged where waits or company were recorded beside the trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultprof.analysis.compensation import Flag, compensated_tree, flags
 from faultprof.analysis.contended import SHARE
 from faultprof.errors import FaultprofError
 from faultprof.recording.calibration import Cost, Measured
-from faultprof.recording.contention import LOCKS
+from faultprof.recording.contention import LOCKS, OCCUPANCY
 from faultprof.recording.frames import Frame
 from faultprof.recording.metadata import RunInfo
 from faultprof.recording.reader import Recording
@@ -98,7 +98,28 @@ def test_waits_outside_of_the_tree_or_of_unknown_tasks_flag_nothing() -> None:
     assert _flagged(_recording(known), comms=("t",)) == set()
 
 
+def _occupancy(alone_ns: int, together_ns: int, calls: int = 100) -> dict[str, Any]:
+    """Return what is left of beta's calls, half of them in company."""
+    met = [
+        [occupancy, calls, calls * ns, 0, calls * (ns * ns + 1)]
+        for occupancy, ns in ((1, alone_ns), (2, together_ns))
+    ]
+    beta = {"inside": [[1, 1000]], "calls": met, "traced": {"calls": 2 * calls, "ns": 60_000}}
+    numbers = {"cpus": 2, "frequency_hz": 99, "every": 1, "readings": 9, "missed_readings": 0}
+    return {**numbers, "functions": {"beta": beta}, "lost": {}}
+
+
+def test_a_function_that_takes_longer_in_company_is_flagged() -> None:
+    assert _flagged(_recording({OCCUPANCY: _occupancy(500, 700)})) == {"beta"}
+    # 510 ns in company are 1% of the time of both: too little.
+    assert _flagged(_recording({OCCUPANCY: _occupancy(500, 510)})) == set()
+    assert _flagged(_recording({OCCUPANCY: _occupancy(500, 700, calls=5)})) == set()
+
+
 def test_damaged_waits_are_refused() -> None:
     with pytest.raises(FaultprofError) as caught:
         compensated_tree(_recording({LOCKS: {"waits": 5}}))
+    assert caught.value.exit_code == 4
+    with pytest.raises(FaultprofError) as caught:
+        compensated_tree(_recording({OCCUPANCY: {"functions": 5}}))
     assert caught.value.exit_code == 4
