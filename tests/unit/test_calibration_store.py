@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultprof.capture import calibration
+from faultprof.capture import calibration, calibration_store
 from faultprof.capture.calibration_store import at_hand, store
 from faultprof.capture.calibration_time import TimeLeft, TooSlowError
 from faultprof.capture.machine import cpu_info, kernel_info
@@ -64,6 +64,15 @@ def test_a_machine_that_is_too_slow_is_not_tried_again(monkeypatch: pytest.Monke
     assert at_hand(None, said.append) is not None
     assert machine.asked == [5, float("inf")]
     assert at_hand(None, said.append, seconds=5) is not None
+
+
+def test_an_emulated_machine_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, said = _machine(monkeypatch, slow=False), []
+    monkeypatch.setattr(calibration_store, "_loop_ms", lambda: 40.0)
+    assert at_hand(None, said.append, seconds=5) is None
+    assert machine.asked == []
+    assert "faultprof calibrate" in said[0]
+    assert at_hand(None, said.append) is not None  # but can be asked
 
 
 def test_what_calibrate_has_kept_holds_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
