@@ -80,7 +80,7 @@ def at_hand(
 def _is_slow() -> bool:
     """Whether this is so slow a machine that even compiling the probes takes longer than a moment.
 
-    A loop of 100,000 rounds takes a CPU of today 2 to 4 ms; emulated, ten times that.
+    A loop of 100,000 rounds takes a CPU of today 1 to 3 ms; emulated, ten times that and more.
     """
     return min(_loop_ms() for _ in range(3)) > _SLOW_LOOP_MS
 
@@ -92,7 +92,7 @@ def _loop_ms() -> float:
     return (time.thread_time_ns() - started) / 1e6
 
 
-_SLOW_LOOP_MS = 15.0
+_SLOW_LOOP_MS = 8.0
 
 # What is kept for a machine that is too slow for more.
 _SLOW = ".slow"

@@ -35,6 +35,7 @@ class Machine:
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(calibration_store, "_loop_ms", lambda: 1.0)
 
 
 def _machine(monkeypatch: pytest.MonkeyPatch, *, slow: bool) -> Machine:
