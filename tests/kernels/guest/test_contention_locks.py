@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.perf_locks import Both, by_both, compiled
+from tests.perf_locks import ENOUGH, Both, compiled, contended
 from tests.running import run
 
 THREADS, MILLISECONDS = 8, 4000
@@ -20,28 +20,32 @@ ROOT = "handle_mm_fault"  # of all that is traced by default
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     directory = tmp_path_factory.mktemp("both")
-    return by_both(compiled(directory), directory, THREADS, MILLISECONDS, "--mode", "trace")
+    return contended(compiled(directory), directory, THREADS, MILLISECONDS, "--mode", "trace")
 
 
 def test_as_many_waits_as_perf_and_as_long(both: Both) -> None:
     locks = both.ours
     print(f"{locks['waits']} waits, perf {both.perf_waits}; {locks['total_ns']}, {both.perf_ns} ns")
     print(locks["lost"])
-    assert both.perf_waits > 200, "too few to compare"
+    assert both.perf_waits > ENOUGH, "too few to compare"
     assert locks["waits"] == pytest.approx(both.perf_waits, rel=COUNT)
     assert locks["total_ns"] == pytest.approx(both.perf_ns, rel=TIME)
     assert set(locks["lost"].values()) == {0}
 
 
 def test_each_wait_is_in_its_node(both: Both) -> None:
-    """A wait that no traced function is charged with has none on its stack."""
+    """A wait that no traced function is charged with has none on its stack.
+
+    But while a probe's own program waits, the function that it is about to note is on the stack.
+    """
     inside = [one for one in both.ours["rows"] if one["path"]]
     print(sum(one["waits"] for one in inside), "waits in", {one["path"][-1] for one in inside})
     assert inside
     assert {one["path"][0] for one in inside} == {ROOT}
     assert not any(one["stack"] for one in inside)
     for one in both.ours["rows"]:
-        if not one["path"] and not one["interrupt"]:
+        in_probe = any(name.startswith("bpf_prog_") for name in one["stack"] or ())
+        if not (one["path"] or one["interrupt"] or in_probe):
             assert ROOT not in one["stack"], one["stack"]
 
 
