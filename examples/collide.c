@@ -21,8 +21,9 @@
  * program *faster*, although every thread does the preparation and nobody else waits for it: it
  * thins the claims out. With the default, T = 2 W / 5, there is room for a factor of six.
  *
- * Times are waited for by the clock and nothing is won by a faster machine, so that the effect is
- * the same on any that has a CPU for each thread, or threads that mostly sleep.
+ * Times are waited for by the clock and nothing is won by a faster machine: the effect is the same on
+ * any whose CPUs are idle. Where threads wait long for a CPU, that is a part of T, and T may be large
+ * enough without any delay.
  *
  * -q is the remedy: a claim waits in a queue until the resource is free. Then no work is lost, and
  * the preparation is off the critical path: another thread works meanwhile.
