@@ -283,11 +283,12 @@ def test_contention_is_shown_as_its_report_says(monkeypatch: pytest.MonkeyPatch)
     def lines(runs: Sequence[RunInfo], _terminal: Terminal) -> Iterator[str]:
         for one in runs:
             (said,) = one.contention.values()
-            yield f"{said['waits']} waits for {NASTY}"
+            yield f"{said['mark']} waits for {NASTY}"
 
     monkeypatch.setattr(report, "_section", lambda _name: SimpleNamespace(lines=lines))
+    monkeypatch.setattr("faultprof.render.html.contention._figure", lambda *_: "")
     metadata = session_metadata()
-    data: list[dict[str, Any]] = [{"locks": {"waits": 7}}, {"yield": {"waits": 8}}]
+    data: list[dict[str, Any]] = [{"order": {"mark": 7}}, {"yield": {"mark": 8}}]
     runs = [replace(one, contention=parts) for one, parts in zip(metadata.runs, data, strict=True)]
     recording = in_memory(lambda path: recorded(path, SESSION, replace(metadata, runs=tuple(runs))))
     shown = Page(page(recording))
@@ -295,7 +296,7 @@ def test_contention_is_shown_as_its_report_says(monkeypatch: pytest.MonkeyPatch)
     assert "8 waits for" in shown.texts["yield"]
     assert "8 waits for" not in shown.texts["contention"]
     lacks = shown.texts["lacks"]
-    assert "of contention not occupancy, folio, outcomes, order" in lacks
+    assert "of contention not occupancy, locks, folio, outcomes:" in lacks
     assert shown.tags.count("script") == Page(page(held(SESSION))).tags.count("script")
 
 
