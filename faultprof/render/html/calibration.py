@@ -6,13 +6,14 @@ Leaves to others: the figures (``recording.calibration``), their words (``render
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from faultprof.recording.calibration import Calibration, Measured, calibration_of
 from faultprof.recording.reader import Recording
-from faultprof.render.calibration import AT_LEAST, UNKNOWN, interval, words
+from faultprof.render.calibration import UNKNOWN, cost_text, interval, words
 from faultprof.render.embed import escaped
-from faultprof.render.html.elements import Cell, number, table
+from faultprof.render.html.elements import Cell, long_text, number, table
 from faultprof.render.units import NOTHING
 
 _NOTE = (
@@ -30,19 +31,21 @@ def calibration_html(recordings: Sequence[Recording], labels: Sequence[str]) -> 
         if len(recordings) > 1:
             pieces.append(f"<h3>{escaped(label)}</h3>\n")
         found = calibration_of(recording.metadata.calibration)
-        pieces += [f'<p class="note">{escaped(UNKNOWN)}</p>\n'] if found is None else _of(found)
+        if found is None:
+            pieces.append(f'<p class="note">{escaped(UNKNOWN)}</p>\n')
+        else:
+            pieces += _of(found, recording.metadata.functions)
     return "".join(pieces)
 
 
-def _of(calibration: Calibration) -> Iterator[str]:
+def _of(calibration: Calibration, functions: Mapping[str, Any]) -> Iterator[str]:
     titles = ["probe", "threads", "ns a hit", "interval", "inside", "outside"]
     head = [Cell(titles[0]), *(Cell(title, "number") for title in titles[1:])]
     yield table("sortable", head, [_row(one) for one in calibration.measured])
     for kind, why in calibration.missing.items():
         yield f'<p class="note">{escaped(f"{words(kind)}: {why}")}</p>\n'
-    when = f"calibrated {calibration.created}"
-    for text in (when, _NOTE, AT_LEAST):
-        yield f'<p class="note">{escaped(text)}</p>\n'
+    for text in (_NOTE, cost_text(calibration, functions)):
+        yield f'<p class="note">{long_text(text)}</p>\n'
 
 
 def _row(one: Measured) -> list[Cell]:
