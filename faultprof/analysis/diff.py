@@ -100,7 +100,9 @@ class DiffNode:
     @property
     def unknown(self) -> bool:
         """Whether it is no function but what could not be told."""
-        return any(is_unknown(one) for one in (self.base, self.new) if one is not None)
+        return self.function[0].startswith("[") and any(
+            is_unknown(one) for one in (self.base, self.new) if one is not None
+        )
 
 
 @dataclass(slots=True)

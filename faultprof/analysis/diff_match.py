@@ -98,36 +98,39 @@ class _Builder:
     def __init__(self, base: DiffSide, new: DiffSide, traced: bool, per: str) -> None:
         self._sides = base, new
         self._traced = traced
-        self._divisors = tuple(divisor(side, traced, per) for side in self._sides)
+        self._divisors = divisor(base, traced, per), divisor(new, traced, per)
+        self._totals = base.total, new.total
         self._functions = tuple(side.functions() for side in self._sides)
 
     def nodes(self) -> list[DiffNode]:
         """Return all nodes, callers before their callees."""
         nodes: list[DiffNode] = []
-        waiting: list[tuple[SideNode | None, SideNode | None, int]] = []
         base, new = (side.top for side in self._sides)
-        waiting += [(*pair, -1) for pair in self._pairs(base, new)]
+        waiting = [(*pair, -1, 0) for pair in self._pairs(base, new)]
         while waiting:
-            left, right, parent = waiting.pop()
-            depth = nodes[parent].depth + 1 if parent >= 0 else 0
+            left, right, parent, depth = waiting.pop()
+            place = len(nodes)
             nodes.append(self._node(left, right, depth, parent))
-            place = len(nodes) - 1
-            waiting += [(*pair, place) for pair in self._pairs(left, right)]
+            if (left is not None and left.children) or (right is not None and right.children):
+                waiting += [(*pair, place, depth + 1) for pair in self._pairs(left, right)]
         return nodes
 
     def _pairs(
         self, base: SideNode | None, new: SideNode | None
-    ) -> Iterator[tuple[SideNode | None, SideNode | None]]:
-        """Yield the children of both, those together that are the same function."""
+    ) -> list[tuple[SideNode | None, SideNode | None]]:
+        """Return the children of both, those together that are the same function."""
         left = dict(base.children) if base is not None else {}
         right = dict(new.children) if new is not None else {}
-        for function in list(left):
-            if function in right:
-                yield left.pop(function), right.pop(function)
-        yield from ((one, other) for one, other in self._implied(left, right, 1))
-        yield from ((one, other) for other, one in self._implied(right, left, 0))
-        yield from ((one, None) for one in left.values())
-        yield from ((None, one) for one in right.values())
+        pairs: list[tuple[SideNode | None, SideNode | None]] = [
+            (left.pop(function), right.pop(function))
+            for function in list(left)
+            if function in right
+        ]
+        pairs += self._implied(left, right, 1)
+        pairs += [(one, other) for other, one in self._implied(right, left, 0)]
+        pairs += [(one, None) for one in left.values()]
+        pairs += [(None, one) for one in right.values()]
+        return pairs
 
     def _implied(
         self, these: dict[Function, SideNode], those: dict[Function, SideNode], lacking: int
@@ -136,6 +139,8 @@ class _Builder:
 
         Both dictionaries lose what is yielded.
         """
+        if not these or not those:
+            return
         for node in sorted(these.values(), key=lambda one: -one.total.inclusive):
             if node.function in self._functions[lacking] or not those:
                 continue
@@ -160,7 +165,8 @@ class _Builder:
     ) -> DiffNode:
         some = base if base is not None else new
         assert some is not None
-        figures = tuple(one.total if one is not None else _NOTHING for one in (base, new))
+        before = base.total if base is not None else _NOTHING
+        after = new.total if new is not None else _NOTHING
         node = DiffNode(
             function=some.function,
             base=base,
@@ -168,28 +174,17 @@ class _Builder:
             depth=depth,
             parent=parent,
             state=self._state(base, new),
-            inclusive=self._measured([one.inclusive for one in figures]),
-            own=self._measured([one.own for one in figures]),
-            percent=Pair(
-                *(
-                    100 * one.inclusive / side.total if side.total else 0.0
-                    for one, side in zip(figures, self._sides, strict=True)
-                )
-            ),
+            inclusive=_divided(before.inclusive, after.inclusive, self._divisors),
+            own=_divided(before.own, after.own, self._divisors),
+            percent=_divided(100 * before.inclusive, 100 * after.inclusive, self._totals),
         )
         if self._traced:
-            self._add_calls(node, figures)
+            self._add_calls(node, (before, after))
         return node
 
-    def _measured(self, figures: Sequence[int]) -> Pair:
-        base, new = (
-            figure / divisor if divisor else 0.0
-            for figure, divisor in zip(figures, self._divisors, strict=True)
-        )
-        return Pair(base, new)
-
-    def _add_calls(self, node: DiffNode, figures: Sequence[Figures]) -> None:
-        node.calls = calls = self._measured([one.calls for one in figures])
+    def _add_calls(self, node: DiffNode, figures: tuple[Figures, Figures]) -> None:
+        before, after = figures
+        node.calls = calls = _divided(before.calls, after.calls, self._divisors)
         per_call = [one.durations / one.timed_calls if one.timed_calls else None for one in figures]
         node.per_call = per_call[0], per_call[1]
         untimed = any(one.calls and not one.timed_calls and not one.own for one in figures)
@@ -206,11 +201,15 @@ class _Builder:
         if other.least is not None:
             return State.BELOW_CUT
         if not self._traced:
-            total = self._sides[1 - where].total
-            expected = there.total.inclusive * other.total / total if total else 0.0
+            total = self._totals[1 - where]
+            expected = there.total.inclusive * self._totals[where] / total if total else 0.0
             if expected < _EXPECTED:
                 return State.RARE
         return State.VANISHED if where else State.NEW
+
+
+def _divided(base: int, new: int, by: tuple[float, float]) -> Pair:
+    return Pair(base / by[0] if by[0] else 0.0, new / by[1] if by[1] else 0.0)
 
 
 def _implied_node(function: Function, children: Sequence[SideNode]) -> SideNode:

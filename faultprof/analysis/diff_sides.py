@@ -9,14 +9,15 @@ its children's, and those of all runs add up to what ``report`` shows of the rec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from faultprof.analysis.calls import Calls
 from faultprof.analysis.functions import Function, join_resolutions
 from faultprof.analysis.logical import LogicalNames
 from faultprof.analysis.probe_frames import Unprobed
-from faultprof.analysis.trace_tree import TraceTree
+from faultprof.analysis.run_trees import RunTrees
+from faultprof.analysis.trace_tree import TraceNode, TraceTree
 from faultprof.analysis.tree import CallTree
 from faultprof.recording.frames import UNRESOLVED, Frame
 from faultprof.recording.metadata import Metadata
@@ -45,6 +46,32 @@ class Figures:
         self.timed_calls += other.timed_calls
 
 
+class SampledRuns(Mapping[int, Figures]):
+    """The figures of a node of samples in each run, which are worked out when they are wanted.
+
+    A recording has a hundred thousand nodes, and of a few of them the runs are looked at.
+    """
+
+    __slots__ = ("_place", "_trees")
+
+    def __init__(self, trees: RunTrees, place: int) -> None:
+        """Stand for the node at ``place``."""
+        self._trees, self._place = trees, place
+
+    def __getitem__(self, run: int) -> Figures:
+        """Return the figures of a run."""
+        samples, own = self._trees.samples[run], self._trees.self_samples[run]
+        return Figures(int(samples[self._place]), int(own[self._place]))
+
+    def __iter__(self) -> Iterator[int]:
+        """Iterate over the runs."""
+        return iter(self._trees.samples)
+
+    def __len__(self) -> int:
+        """Return the number of runs."""
+        return len(self._trees.samples)
+
+
 @dataclass(slots=True)
 class SideNode:
     """A function on one path.
@@ -54,21 +81,22 @@ class SideNode:
         names: what it is called here.
         resolutions: how it was found.
         total: figures of all runs.
-        by_run: figures of each run that has it.
+        by_run: figures of each run.
         children: by function.
         implied: whether the recording does not have it, but what is below it; see ``diff``.
     """
 
     function: Function
-    names: set[str] = field(default_factory=set)
-    resolutions: set[str] = field(default_factory=set)
+    names: frozenset[str] = frozenset()
+    resolutions: frozenset[str] = frozenset()
     total: Figures = field(default_factory=Figures)
-    by_run: dict[int, Figures] = field(default_factory=dict)
+    by_run: Mapping[int, Figures] = field(default_factory=dict)
     children: dict[Function, SideNode] = field(default_factory=dict)
     implied: bool = False
 
     def add(self, run: int, figures: Figures) -> None:
         """Add what the node comes to in a run."""
+        assert isinstance(self.by_run, dict)
         self.total.add(figures)
         self.by_run.setdefault(run, Figures()).add(figures)
 
@@ -78,8 +106,8 @@ class SideNode:
         node = self.children.get(function)
         if node is None:
             node = self.children[function] = SideNode(function)
-        node.names.add(frame.function)
-        node.resolutions.update(frame.resolution.split("+"))
+        node.names |= {frame.function}
+        node.resolutions |= _resolutions(frame)
         return node
 
     def walk(self) -> Iterator[SideNode]:
@@ -102,7 +130,7 @@ class DiffSide:
 
     Attributes:
         metadata: of the recording.
-        top: stands above all roots; its figures are those of all that is shown.
+        top: stands above all roots, and has no figures of its own.
         totals: what is 100 percent in each run: samples or nanoseconds.
         faults: calls of handle_mm_fault in each run; empty without a trace.
         names: the logical names.
@@ -137,15 +165,6 @@ class DiffSide:
     def functions(self) -> set[Function]:
         """Return all functions of the tree."""
         return {node.function for child in self.top.children.values() for node in child.walk()}
-
-
-class _Entry:
-    """One node of a tree of either kind: frame, caller's place, figures."""
-
-    __slots__ = ("figures", "frame", "parent", "timed")
-
-    def __init__(self, frame: Frame, parent: int, figures: Figures, timed: bool = True) -> None:
-        self.frame, self.parent, self.figures, self.timed = frame, parent, figures, timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +221,13 @@ def read_side(
         names=names,
         expanded=recording.metadata.ledger.counters.get("expanded_addresses", 0) > 0,
     )
-    read = _read_trace if source == TRACE else _read_samples
     here = None if root is None else names.here(root)
-    for run in _runs(recording, source):
-        read(recording, side, run, here, comms, relative, folding or Folding())
+    runs = _runs(recording, source)
+    if source == TRACE:
+        for run in runs:
+            _read_trace(recording, side, run, here, comms, relative, folding or Folding())
+    else:
+        _read_samples(recording, side, runs, here, comms, relative)
     if here is not None and not side.top.children:
         # Of all runs together: says what there is instead.
         build = TraceTree if source == TRACE else CallTree
@@ -223,29 +245,48 @@ def _runs(recording: Recording, source: str) -> list[int]:
 def _read_samples(
     recording: Recording,
     side: DiffSide,
-    run: int,
+    runs: Iterable[int],
     root: str | None,
     comms: Collection[str] | None,
     relative: bool,
-    _folding: Folding,
 ) -> None:
-    tree = CallTree.from_recording(recording, runs=(run,), comms=comms, source=SAMPLE)
-    total = tree.total
-    if root is not None:
-        if not tree.has(root):
-            side.totals[run] = 0 if relative else total
-            return
-        tree = tree.below(root)
-    side.totals[run] = tree.root_samples if relative else total
+    trees = {}
+    for run in runs:
+        tree = CallTree.from_recording(recording, runs=(run,), comms=comms, source=SAMPLE)
+        total = tree.total
+        if root is not None:
+            if not tree.has(root):
+                side.totals[run] = 0 if relative else total
+                continue
+            tree = tree.below(root)
+        side.totals[run] = tree.root_samples if relative else total
+        trees[run] = tree
     if recording.has_trace:
-        _add_without_probes(side, run, tree)
-        return
-    columns = (tree.frame, tree.parent, tree.samples, tree.self_samples)
-    entries = (
-        _Entry(tree.frames[frame], parent, Figures(samples, own))
-        for frame, parent, samples, own in zip(*(one.tolist() for one in columns), strict=True)
-    )
-    _add(side, run, entries, Folding())
+        for run, tree in trees.items():
+            _add_without_probes(side, run, tree)
+    else:
+        _add_samples(side, RunTrees.of(trees))
+
+
+def _add_samples(side: DiffSide, trees: RunTrees) -> None:
+    """Make a node of each node of the runs' trees; callers come before their callees."""
+    known = [
+        (
+            (side.names.logical(frame), frame.module),
+            frozenset({frame.function}),
+            _resolutions(frame),
+        )
+        for frame in trees.frames
+    ]
+    nodes: list[SideNode] = []
+    columns = trees.frame.tolist(), trees.parent.tolist(), trees.totals()
+    for place, (code, parent, (samples, own)) in enumerate(zip(*columns, strict=True)):
+        function, names, resolutions = known[code]
+        total, by_run = Figures(samples, own), SampledRuns(trees, place)
+        node = SideNode(function, names, resolutions, total, by_run)
+        above = nodes[parent] if parent >= 0 else side.top
+        above.children[function] = node
+        nodes.append(node)
 
 
 def _add_without_probes(side: DiffSide, run: int, tree: CallTree) -> None:
@@ -268,7 +309,6 @@ def _add_without_probes(side: DiffSide, run: int, tree: CallTree) -> None:
 
 def _add_path(side: DiffSide, run: int, frames: Iterable[Frame], samples: int) -> None:
     node = side.top
-    node.add(run, Figures(inclusive=samples))
     for frame in frames:
         node = node.child(side.names.logical(frame), frame)
         node.add(run, Figures(inclusive=samples))
@@ -294,11 +334,7 @@ def _read_trace(
             return
         tree = tree.below(root)
     side.totals[run] = tree.root_ns if relative else total
-    entries = (
-        _Entry(node.frame, node.parent, _figures(node.calls), node.calls.timed)
-        for node in tree.nodes
-    )
-    _add(side, run, entries, folding)
+    _add(side, run, tree.nodes, folding)
 
 
 def _figures(calls: Calls) -> Figures:
@@ -307,39 +343,36 @@ def _figures(calls: Calls) -> Figures:
     )
 
 
-def _add(side: DiffSide, run: int, entries: Iterable[_Entry], folding: Folding) -> None:
-    """Add the tree of one run; callers come before their callees."""
+def _add(side: DiffSide, run: int, traced: Iterable[TraceNode], folding: Folding) -> None:
+    """Add the traced tree of one run; callers come before their callees."""
     places: list[SideNode] = []
-    for entry in entries:
-        above = places[entry.parent] if entry.parent >= 0 else side.top
-        name = side.names.logical(entry.frame)
+    for one in traced:
+        above = places[one.parent] if one.parent >= 0 else side.top
+        name, figures = side.names.logical(one.frame), _figures(one.calls)
         hidden = name in folding.folded and above is not side.top
-        counted = name in folding.counted and entry.timed and above is not side.top
+        counted = name in folding.counted and one.calls.timed and above is not side.top
         if hidden or counted:
             # The caller's inclusive time has it already.
-            own = Figures(own=entry.figures.own)
-            above.add(run, own)
+            above.add(run, Figures(own=figures.own))
         if hidden:
             places.append(above)
             continue
-        node = above.child(name, entry.frame)
-        if counted:
-            node.add(run, Figures(calls=entry.figures.calls))
-            places.append(above)
-            continue
-        node.add(run, entry.figures)
-        if above is side.top:
-            side.top.add(run, Figures(inclusive=entry.figures.inclusive))
-        places.append(node)
+        node = above.child(name, one.frame)
+        node.add(run, Figures(calls=figures.calls) if counted else figures)
+        places.append(above if counted else node)
 
 
 def _least(side: DiffSide) -> int | None:
     """Return the smallest figure of an imported tree that says that it has been cut."""
-    nodes = [node for child in side.top.children.values() for node in child.walk()]
-    if not any(node.function[0].endswith(NOT_THERE) for node in nodes):
+    if not any(name.endswith(NOT_THERE) for name, _ in side.functions()):
         return None
+    nodes = [node for child in side.top.children.values() for node in child.walk()]
     known = [node.total.inclusive for node in nodes if not is_unknown(node)]
     return min((one for one in known if one > 0), default=0)
+
+
+def _resolutions(frame: Frame) -> frozenset[str]:
+    return frozenset(frame.resolution.split("+"))
 
 
 def is_unknown(node: SideNode) -> bool:

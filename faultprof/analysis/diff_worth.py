@@ -7,7 +7,7 @@ Leaves to others: the statistics (``change``), and the figures of all runs toget
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from faultprof.analysis.change import ALPHA, Change, change_between
 from faultprof.analysis.diff import Diff, DiffNode, FunctionChange
@@ -26,12 +26,14 @@ class Worth:
         diff: the diff.
         base_runs, new_runs: numbers of the runs; where they are paired, in the order of the pairs.
         paired: whether runs were interleaved.
+        judged: what has been judged, by the figures of both sides' runs.
     """
 
     diff: Diff
     base_runs: tuple[int, ...]
     new_runs: tuple[int, ...]
     paired: bool
+    judged: dict[tuple[tuple[float, ...], ...], Change] = field(default_factory=dict)
 
     @classmethod
     def of(cls, diff: Diff) -> Worth | None:
@@ -70,7 +72,13 @@ class Worth:
     ) -> Change:
         before = self._values(self.diff.base, self.base_runs, base, figure)
         after = self._values(self.diff.new, self.new_runs, new, figure)
-        return change_between(before, after, paired=self.paired, alpha=ALPHA)
+        # Of a hundred thousand nodes most have a sample or two, and many the same figures.
+        key = tuple(before), tuple(after)
+        change = self.judged.get(key)
+        if change is None:
+            change = change_between(before, after, paired=self.paired, alpha=ALPHA)
+            self.judged[key] = change
+        return change
 
     def _values(
         self,

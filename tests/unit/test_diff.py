@@ -288,6 +288,28 @@ def test_columns_are_the_reports(base: Runs, new: Runs) -> None:
 
 
 @given(random_runs())
+@settings(max_examples=60, deadline=None)
+def test_each_run_of_a_side_is_that_runs_report(runs: Runs) -> None:
+    recording = held(runs)
+    side = read_side(recording, "sample")
+    nodes = [node for child in side.top.children.values() for node in child.walk()]
+    for run in side.runs:
+        tree = CallTree.from_recording(recording, runs=(run,))
+        report: Counter[tuple[str, str]] = Counter()
+        for total in tree.functions():
+            report[total.frame[:2]] += total.self_samples
+        own: Counter[tuple[str, str]] = Counter()
+        for node in nodes:
+            own[node.function] += node.by_run[run].own
+            below = sum(child.by_run[run].inclusive for child in node.children.values())
+            assert node.by_run[run].inclusive == node.by_run[run].own + below
+        assert +own == +report
+        assert side.totals[run] == tree.total
+    for node in nodes:
+        assert node.total.inclusive == sum(one.inclusive for one in node.by_run.values())
+
+
+@given(random_runs())
 @settings(max_examples=40, deadline=None)
 def test_nothing_changes_from_a_recording_to_itself(runs: Runs) -> None:
     recording = held(runs)
