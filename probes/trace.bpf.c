@@ -22,6 +22,7 @@
  *   MAX_TASKS     tasks that can be inside traced functions at one time
  *   MULTIPLICITY  1: also tell how many calls of each callee one call makes
  *   OFFCPU        1: also tell how long the task was not running (sched_switch)
+ *   PAD           see pad.h
  *   READ_FAULT, COW_FAULT, SHARED_FAULT, SINGLE_PAGE, ANONYMOUS
  *                 numbers of the conditional functions; FUNCTIONS: not traced
  *   MAP_PAGES     number of filemap_map_pages, which SINGLE_PAGE is called from
@@ -39,20 +40,13 @@
 #include "scope.h"
 #include "access.h"
 #include "histogram.h"
+#include "pad.h"
+#include "shadow_stack.h"
 
-#define MAX_DEPTH 32 /* a power of two: indices are masked for the verifier */
-#define DEPTH_MASK (MAX_DEPTH - 1)
-#define MAX_CALLEES 8 /* different callees of one call that are told apart; a power of two too */
-#define CALLEE_MASK (MAX_CALLEES - 1)
 #define PER_CALL_BUCKETS 8 /* 1, 2, up to 4, 8, 16, 32, 64, and more calls */
 #define PER_CALL_LAST ((1 << (PER_CALL_BUCKETS - 2)) + 1) /* the least that is "more" */
 #define MAX_UNSEEN 4 /* functions that return unseen between two hits that we see */
-/* The largest kernel stack in use; interrupts have stacks of their own, elsewhere. */
-#define STACK_BYTES 65536
 #define VM_SHARED 0x8 /* linux/mm.h, since 2.6.12 */
-#define NO_UNROLL _Pragma("clang loop unroll(disable)")
-#define NO_NODE 0xffffffff
-#define ROOT 0
 
 /* What is special about a function; faultprof/capture/trace_plan.py has the same numbers. */
 enum what {
@@ -82,37 +76,6 @@ enum stat {
 	STAT_COUNT
 };
 
-/* How often a call that still runs has called one function. */
-struct callee {
-	u32 function;
-	u32 calls;
-};
-
-struct frame {
-	u64 start;
-	u64 stack;
-	u64 children_ns;
-	u64 offcpu_before;
-	u32 node;
-	u16 function;
-	u8 conditional; /* left together with the frame below, which is its host */
-	u8 anonymous;   /* a fault on an anonymous VMA that has had no other outcome yet */
-#if MULTIPLICITY
-	u64 callees;
-	struct callee callee[MAX_CALLEES];
-#endif
-};
-
-struct task_trace {
-	u64 stack_base;
-	u64 here; /* see stack_here() */
-	u64 switched_out; /* when the task stopped running; 0 while it runs */
-	u64 offcpu_ns;    /* in all */
-	u32 depth;
-	u32 too_deep;     /* entries above MAX_DEPTH that have yet to return */
-	struct frame frames[MAX_DEPTH];
-};
-
 struct node {
 	u32 parent;
 	u16 function;
@@ -133,7 +96,6 @@ struct totals {
 	u64 per_call[PER_CALL_BUCKETS];
 };
 
-BPF_HASH(tasks, u64, struct task_trace, MAX_TASKS);
 BPF_ARRAY(empty_task, struct task_trace, 1); /* never written: what a new task starts with */
 BPF_ARRAY(nodes, struct node, MAX_NODES);
 BPF_ARRAY(edges, u32, MAX_NODES *FUNCTIONS); /* [parent][function] -> node, 0: none yet */
@@ -194,11 +156,6 @@ static __always_inline u64 stack_here(struct task_trace *trace, void *ctx, int k
 	return *(volatile u64 *)&trace->here;
 }
 
-static __always_inline bool in_interrupt(struct task_trace *trace, u64 stack)
-{
-	return stack - trace->stack_base >= STACK_BYTES;
-}
-
 /* Return the node of `function` called from `parent`, made at need. */
 static __always_inline u32 child_node(u32 parent, u32 function)
 {
@@ -226,13 +183,6 @@ static __always_inline u32 child_node(u32 parent, u32 function)
 	}
 	*edge = fresh;
 	return fresh;
-}
-
-static __always_inline struct frame *frame_at(struct task_trace *trace, u64 index)
-{
-	/* The compiler must not reason its way around the mask: the verifier wants to see it. */
-	asm volatile("%0 &= %1" : "+r"(index) : "i"(DEPTH_MASK));
-	return &trace->frames[index];
 }
 
 #if MULTIPLICITY
@@ -469,6 +419,7 @@ static __always_inline int enter(void *ctx, int kind, u32 function, int what)
 	if (what == FAULT_OUTCOME)
 		host->anonymous =
 			!read_u64(probe_argument(ctx, kind, 0), OFFSET_VM_AREA_STRUCT_VM_OPS);
+	pad(function);
 	host->start = bpf_ktime_get_ns();
 	if (inner) {
 		inner->conditional = 1;
@@ -559,6 +510,7 @@ static __always_inline int hit(void *ctx, u32 function)
 		return 0;
 	bump(STAT_HITS);
 	count_call(trace, function);
+	pad(function);
 	return 0;
 }
 

@@ -202,6 +202,18 @@ def cost_of(kind: str | None, costs: Costs) -> ProbeCost | None:
     return costs.get(kind) or costs.get(kind.partition("+")[0])
 
 
+def costs_by_function(functions: Mapping[str, Any], calibration: Calibration) -> dict[str, float]:
+    """Return the nanoseconds that a hit of each traced function's probes costs, where known.
+
+    Args:
+        functions: how each was traced, as a recording's metadata has it.
+        calibration: of the machine.
+    """
+    kinds, costs = Kinds(functions), costs_of(calibration)
+    found = {name: cost_of(kinds.of(name), costs) for name in functions}
+    return {name: cost.total.value for name, cost in found.items() if cost is not None}
+
+
 def compensate(tree: TraceTree, kinds: Kinds, costs: Costs) -> TraceTree:
     """Return a whole tree whose calls know the overhead in their times.
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from faultprof.analysis.probe_frames import Place
+from faultprof.analysis.probe_share import probe_shares
 from faultprof.analysis.statistics import binomial_intervals
 from faultprof.analysis.trace_tree import FAULT, TracedFunction, TraceTree
 from faultprof.analysis.tree import CallTree
@@ -110,7 +111,8 @@ def cross_check(
     Args:
         recording: one with a trace.
         root: the function to look below; None for faults, or what else most time was traced in.
-        overhead: by function, the share that calibrated probe costs may explain; None: not known.
+        overhead: by function, the share that probe costs may explain; None: what the recording's
+            own calibration says, which is nothing where it has none.
         runs: numbers of the runs to take; None for all.
 
     Raises:
@@ -130,8 +132,9 @@ def cross_check(
     if not (found.samples and total):
         return CrossCheck(root, total, why_not=f"no sample is in {root}")
     rows = _rows(times, found, names, total)
+    explained = probe_shares(recording, trace, root) if overhead is None else overhead
     return CrossCheck(
-        root, total, found.samples, found.in_probes, _judged(rows, found.samples, overhead or {})
+        root, total, found.samples, found.in_probes, _judged(rows, found.samples, explained)
     )
 
 

@@ -57,6 +57,20 @@ class Selection:
         """Return the runs that are shown."""
         return tuple(one for one in metadata.runs if self.run in (None, one.index))
 
+    def check_run(self, metadata: Metadata) -> None:
+        """Refuse a run that the recording does not have.
+
+        Raises:
+            FaultprofError: exit code 2, with the runs that there are.
+        """
+        if self.chosen_runs(metadata) or not metadata.runs:
+            return
+        first, last = metadata.runs[0].index, metadata.runs[-1].index
+        there = f"runs {first} to {last}" if last > first else f"run {first} only"
+        raise FaultprofError(
+            f"there is no run {self.run} in this recording", f"it has {there}", ExitCode.USAGE
+        )
+
     def is_of_trace(self, recording: Recording) -> bool:
         """Whether the report is one of traced calls.
 
@@ -136,13 +150,7 @@ class Selection:
 
     def _check(self, recording: Recording, source: str) -> None:
         """Refuse a run or task that the recording does not have."""
-        metadata = recording.metadata
-        if not self.chosen_runs(metadata) and metadata.runs:
-            first, last = metadata.runs[0].index, metadata.runs[-1].index
-            there = f"runs {first} to {last}" if last > first else f"run {first} only"
-            raise FaultprofError(
-                f"there is no run {self.run} in this recording", f"it has {there}", ExitCode.USAGE
-            )
+        self.check_run(recording.metadata)
         recorded = recorded_comms(recording, source, self.runs)
         what = "trace" if source == TRACE else "samples"
         for comm in self.comms or ():

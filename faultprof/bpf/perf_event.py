@@ -26,6 +26,8 @@ HW_CPU_CYCLES = 0
 SW_CPU_CLOCK = 0
 SW_TASK_CLOCK = 1
 SW_PAGE_FAULTS = 2
+SW_PAGE_FAULTS_MIN = 5
+SW_PAGE_FAULTS_MAJ = 6
 
 Clock = Literal["cycles", "cpu-clock"]
 

@@ -17,7 +17,7 @@ from typing import Literal
 from faultprof.bpf import syscall
 from faultprof.bpf.compiler import import_bcc, translated
 from faultprof.bpf.janitor import missed_events_of
-from faultprof.bpf.program import Kind, Program
+from faultprof.bpf.program import Kind, Program, added_costs
 from faultprof.errors import FaultprofError, unsupported
 
 Method = Literal["kprobe", "fentry"]
@@ -152,6 +152,11 @@ class ProbeSet:
         links = sum(syscall.kprobe_multi_misses(link) or 0 for link in self._links)
         busy = sum(syscall.recursion_misses(program) for program in self._shared)
         return links + busy + missed_events_of(os.getpid())
+
+    def costs(self) -> tuple[int, int]:
+        """Return how often the programs have run, and for how many ns, while that was measured."""
+        programs = [*(fd for _, fd in self._loaded), *self._shared]
+        return added_costs(syscall.run_stats(fd) for fd in programs)
 
     def close(self) -> None:
         """Detach all probes; safe to repeat."""

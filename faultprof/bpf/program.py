@@ -63,6 +63,7 @@ class Program:
         self._lent = lent or {}
         self._maps: dict[str, Map] = {}
         self._descriptors: list[int] = []
+        self._loaded: list[int] = []  # the programs among these
         try:
             for spec in self._code.maps:
                 self._maps[spec.name] = self._lent.get(spec.name) or Map.create(spec)
@@ -82,6 +83,7 @@ class Program:
         """Load a program and return its file descriptor, which lives as long as this object."""
         fd = self.load_copy(function, kind, name=function)
         self._descriptors.append(fd)
+        self._loaded.append(fd)
         return fd
 
     def load_copy(
@@ -158,6 +160,10 @@ class Program:
         """Return an array map's values, summed over CPUs where it is a per-CPU map."""
         return self._maps[table].read_counters()
 
+    def read_array(self, table: str, count: int) -> bytes:
+        """Return the first ``count`` elements of an array map, read in as few calls as can be."""
+        return self._maps[table].read_array(count)
+
     def read_hash(self, table: str) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64]]:
         """Return a quiescent hash map's keys, as raw records, and its 64-bit values."""
         import numpy as np
@@ -177,8 +183,13 @@ class Program:
         """Empty a hash map, whoever else takes entries out of it meanwhile."""
         self._maps[table].clear()
 
+    def costs(self) -> tuple[int, int]:
+        """Return how often the programs have run, and for how many ns, while that was measured."""
+        return added_costs(syscall.run_stats(fd) for fd in self._loaded)
+
     def close(self) -> None:
         """Detach everything and free the programs and maps; safe to repeat."""
+        self._loaded.clear()
         while self._descriptors:  # the newest first: a link before its program
             os.close(self._descriptors.pop())
         for name, entry in self._maps.items():
@@ -195,6 +206,14 @@ class Program:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def added_costs(parts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return the sums of runs and of ns."""
+    runs, ns = 0, 0
+    for one_runs, one_ns in parts:
+        runs, ns = runs + one_runs, ns + one_ns
+    return runs, ns
 
 
 def _refused(action: str, error: OSError, detail: str = "") -> FaultprofError:

@@ -1,4 +1,4 @@
-"""What records in one session: the sampler, the tracer if there is one, the user files.
+"""What records in one session: the sampler, the tracer if there is one, user files, contention.
 
 Knows: which engines the options ask for and how they are put together.
 Leaves to others: what each engine does, when to start and stop (session).
@@ -12,9 +12,10 @@ import platform
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from faultprof.bpf.probing import sampling_clock
+from faultprof.bpf.program import added_costs
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.sampling import (
     Sampler,
@@ -28,6 +29,7 @@ from faultprof.kernel.build_id import kernel_build_id
 from faultprof.kernel.debuginfo import find_debuginfo
 
 if TYPE_CHECKING:
+    from faultprof.capture.contention.parts import Parts
     from faultprof.capture.trace_plan import TracePlan
     from faultprof.capture.tracing import Traced, Tracer
     from faultprof.capture.user_files import UserFiles
@@ -45,6 +47,8 @@ class Captured:
     ``failed``: functions of the plan that could not be attached after all, and why.
     ``kallsyms``: the symbols as they were while the probes were attached; None without a tracer.
     ``calibration``: what the tracer's probes cost; None when nobody measured it.
+    ``contention``: what its parts have, by name.
+    ``no_contention``: parts that could not be recorded here, and why.
     """
 
     sampling: SamplingOptions
@@ -55,6 +59,20 @@ class Captured:
     failed: dict[str, str] = field(default_factory=dict)
     kallsyms: Kallsyms | None = None
     calibration: Calibration | None = None
+    contention: dict[str, Any] = field(default_factory=dict)
+    no_contention: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """What was counted up to a moment while recording went on.
+
+    ``traced``: calls, inclusive and self ns by path, root first; None without a tracer.
+    """
+
+    sampling: SamplingOptions
+    samples: Samples
+    traced: dict[tuple[str, ...], tuple[int, int, int]] | None
 
 
 class Engines:
@@ -97,17 +115,26 @@ class Engines:
                 self._tracer = undo.enter_context(closing(open_tracer(options, scope, owner)))
                 scope = self._tracer.lend_scope()
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
+            self._contention = self._open_contention(options, owner)
+            if self._contention is not None:
+                undo.enter_context(closing(self._contention))
             self._undo = undo.pop_all()
 
     @property
     def summary(self) -> str:
         """What is recorded, for the user's terminal."""
         if self._tracer is None:
-            return f"sampling at {self._sampling.frequency} Hz"
+            return f"sampling at {self._sampling.frequency} Hz{self._beside}"
         plan = self._tracer.plan
         count = len(plan.functions) - len(self._tracer.failed)
         ways = " and ".join(sorted({one.method for one in plan.functions if one.method}))
-        return f"tracing {count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
+        how = f"{count} functions by {ways}, sampling at {self._sampling.frequency} Hz"
+        return f"tracing {how}{self._beside}"
+
+    @property
+    def _beside(self) -> str:
+        names = self._contention.names if self._contention is not None else ()
+        return f", contention: {', '.join(names)}" if names else ""
 
     def next_run(self, scope: Scope, command: Sequence[str]) -> None:
         """Record the tasks of ``scope`` from now on, after :meth:`stop`; the probes stay."""
@@ -115,6 +142,8 @@ class Engines:
             self._tracer.next_run(scope)
             scope = self._tracer.lend_scope()
         self._sampler.next_run(scope)
+        if self._contention is not None:
+            self._contention.next_run(self._sampler.lend_scope())
         if self._user_files is not None:
             from faultprof.capture.user_files import UserFiles
 
@@ -125,6 +154,8 @@ class Engines:
         """Start all engines; a held command is recorded from its exec(2) on."""
         if self._user_files is not None:
             self._user_files.start()
+        if self._contention is not None:
+            self._contention.start()
         if self._tracer is not None:
             self._tracer.start()
         self._sampler.start()
@@ -140,23 +171,69 @@ class Engines:
         if self._tracer is not None:
             # Samples have probes and trampolines among their callers; those go with the engines.
             self._kallsyms = self._kallsyms or _read_kallsyms()
-        if detach:
-            self._sampler.close()
-        if self._tracer is not None:
             captured = self._with_trace(captured, self._tracer, detach=detach)
+        if self._contention is not None:
+            # Whoever lends the scope has stopped by now: nothing changes any more.
+            captured = replace(
+                captured,
+                contention=self._contention.stop(),
+                no_contention=self._contention.missing,
+            )
+        if detach:
+            self._detach()
         if self._user_files is not None:
             self._user_files.stop()
         return captured
+
+    def go_on(self) -> None:
+        """Forget what was counted, after :meth:`stop` without detaching, and record on."""
+        if self._tracer is not None:
+            self._tracer.go_on()
+        if self._contention is not None:
+            self._contention.next_run(self._sampler.lend_scope())
+            self._contention.start()
+        self._sampler.go_on()
+
+    def peek(self) -> Peek:
+        """Return what has been counted so far, while recording goes on."""
+        traced = self._tracer.peek() if self._tracer is not None else None
+        return Peek(self._sampling, self._sampler.peek(), traced)
+
+    def costs(self) -> tuple[int, int]:
+        """Return how often the programs have run, and for how many ns, while that was measured."""
+        tracer = self._tracer.costs() if self._tracer is not None else (0, 0)
+        return added_costs([self._sampler.costs(), tracer])
+
+    def lend_scope(self) -> Scope:
+        """Return the scope for what is to look at the same tasks beside these engines."""
+        return self._sampler.lend_scope()
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
+    def _open_contention(
+        self, options: RecordOptions, owner: tuple[int, int] | None
+    ) -> Parts | None:
+        if not options.contention_parts:
+            return None
+        from faultprof.capture.contention.parts import Parts
+        from faultprof.capture.contention.setting import Setting
+
+        setting = Setting(options, self._sampler.lend_scope(), owner, self._tracer)
+        return Parts(options.contention_parts, options.contention, setting)
+
+    def _detach(self) -> None:
+        """Free what is attached, borrowers of the scope before its lender."""
+        if self._contention is not None:
+            self._contention.close()
+        self._sampler.close()
+        if self._tracer is not None:
+            self._tracer.close()
+
     def _with_trace(self, captured: Captured, tracer: Tracer, *, detach: bool) -> Captured:
         """Stop a tracer and add what it has."""
         traced = tracer.stop(detach=detach)
-        if detach:
-            tracer.close()
         return replace(
             captured,
             plan=tracer.plan,

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from faultprof.recording.contention import OCCUPANCY, PARTS
+
 Mode = Literal["auto", "sample", "trace"]
 Clock = Literal["auto", "cycles", "cpu-clock"]
 Attach = Literal["auto", "kprobe", "fentry"]
@@ -20,7 +22,8 @@ class RecordOptions:
     may come with a command that says how long. ``duration`` is in seconds, ``frequency`` in hertz
     (None: what suits the mode). ``presets`` and ``functions`` name what is traced (none: the usual
     faults), ``mode`` auto leaves whether to ``capture.choice``. ``metrics`` are the numbers that
-    are looked for in the output, as ``NAME=REGEX``.
+    are looked for in the output, as ``NAME=REGEX``. ``contention`` names the parts that are to be
+    recorded besides, whatever it takes; with ``all_contention`` all others that can be had here.
     """
 
     default_frequency: ClassVar[int] = 999
@@ -45,11 +48,19 @@ class RecordOptions:
     as_root: bool = False
     strict: bool = False
     metrics: tuple[str, ...] = ()
+    contention: tuple[str, ...] = ()
+    all_contention: bool = False
 
     @property
     def wants_trace(self) -> bool:
         """Whether something is asked for that only a trace can give."""
-        return bool(self.presets or self.functions) or self.attach != "auto"
+        asked = self.presets or self.functions or OCCUPANCY in self.contention
+        return bool(asked) or self.attach != "auto"
+
+    @property
+    def contention_parts(self) -> tuple[str, ...]:
+        """All parts of contention that are wanted, in the order of ``PARTS``."""
+        return tuple(name for name in PARTS if self.all_contention or name in self.contention)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shaped the data, for the recording's metadata."""
@@ -68,4 +79,5 @@ class RecordOptions:
             "off_cpu": self.off_cpu,
             "as_root": self.as_root,
             "metrics": list(self.metrics),
+            "contention": list(self.contention_parts),
         }

@@ -8,6 +8,7 @@ Each run is named as soon as it is over: what is kept of it then is small.
 
 from __future__ import annotations
 
+import copy
 import platform
 from collections import Counter
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultprof.capture.command import Exit
+from faultprof.capture.contention.quality import judge_contention
 from faultprof.capture.identity import Identity
 from faultprof.capture.labels import Labelled
 from faultprof.capture.machine import cpu_info, kernel_info
@@ -136,6 +138,8 @@ class Outcome:
     def write(self, options: Mapping[str, Any]) -> Ledger:
         """Write the recording of all runs and return its ledger.
 
+        More runs may be added and written afterwards.
+
         Args:
             options: what its metadata are to say besides the options of the recording.
 
@@ -143,16 +147,17 @@ class Outcome:
             FaultprofError: the file cannot be written.
         """
         assert self._last is not None, "a recording has a run"
-        traces = self._judge(self._last)
+        ledger = copy.deepcopy(self.ledger)
+        traces = self._judge(self._last, ledger)
         write_recording(
             self._options.output,
-            self._describe(self._last, options),
+            self._describe(self._last, options, ledger),
             [run.paths for run in self._runs],
             traces=traces,
             owner=self._owner,
             keep_old=self._options.keep_old,
         )
-        return self.ledger
+        return ledger
 
     def _named(self, captured: Captured) -> list[PathCount]:
         """Name the stacks; what cannot be named is entered in the ledger."""
@@ -169,25 +174,26 @@ class Outcome:
                 user.enter(self.ledger)
         return named.paths
 
-    def _judge(self, last: Captured) -> list[list[TracedPath]]:
+    def _judge(self, last: Captured, ledger: Ledger) -> list[list[TracedPath]]:
         """Enter what all runs lost, and return the traces of each."""
-        judge_samples(self.ledger, [run.sampled for run in self._runs], last.sampling)
+        judge_samples(ledger, [run.sampled for run in self._runs], last.sampling)
         if last.sampling.fault_labels:
-            judge_labels(self.ledger, self._labelled)
+            judge_labels(ledger, self._labelled)
         if self._kernel is not None:
-            self._kernel.enter(self.ledger)
+            self._kernel.enter(ledger)
         traced = [run.traced for run in self._runs if run.traced is not None]
         traces = []
         if traced and last.plan is not None:
-            judge_trace(self.ledger, added_up(traced), last.plan, last.failed)
-            traces = [self._consistent(run) for run in self._runs]
+            judge_trace(ledger, added_up(traced), last.plan, last.failed)
+            traces = [self._consistent(run, ledger) for run in self._runs]
+        judge_contention(ledger, [run.info.contention for run in self._runs], last.no_contention)
         for run in self._runs:
             where = f"run {run.info.index}: " if len(self._runs) > 1 else ""
             for remark in run.remarks:
-                self.ledger.info(where + remark)
+                ledger.info(where + remark)
         return traces
 
-    def _consistent(self, run: _Kept) -> list[TracedPath]:
+    def _consistent(self, run: _Kept, ledger: Ledger) -> list[TracedPath]:
         """Return the trace of a run, or nothing where it contradicts itself.
 
         Between two runs the probes stay. What outlives its run, and takes a fault in just the
@@ -197,14 +203,14 @@ class Outcome:
             try:
                 nodes_from_traced(run.traced_paths)
             except ValueError as error:
-                self.ledger.degrade(
+                ledger.degrade(
                     f"the trace of run {run.info.index} is left out: {error}; something that the "
                     f"command left behind was tracing on"
                 )
                 return []
         return run.traced_paths
 
-    def _describe(self, last: Captured, more: Mapping[str, Any]) -> Metadata:
+    def _describe(self, last: Captured, more: Mapping[str, Any], ledger: Ledger) -> Metadata:
         return Metadata(
             command=self._options.command,
             kernel=kernel_info(),
@@ -212,7 +218,7 @@ class Outcome:
             clock=last.sampling.clock,
             frequency=last.sampling.frequency,
             runs=tuple(run.info for run in self._runs),
-            ledger=self.ledger,
+            ledger=ledger,
             host=platform.node(),
             cpu=cpu_info(),
             functions=functions_json(last.plan),
@@ -268,4 +274,5 @@ def _run_info(index: int, run: Run) -> RunInfo:
         samples=int(run.captured.samples.counts.sum()),
         on_cpu_s=run.on_cpu_s or 0.0,
         metrics={**faults, **run.metrics},
+        contention=run.captured.contention,
     )

@@ -154,6 +154,25 @@ class Sampler:
         stats["lost_tasks"] = self._scope.stop(self._program)
         return Samples(keys.view(key_dtype(self._options.user_stacks)), counts, stats, on_cpu_s)
 
+    def peek(self) -> Samples:
+        """Return what has been counted so far, while it goes on; without the tasks' own clock."""
+        keys, counts = self._program.read_hash("counts")
+        stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
+        return Samples(keys.view(key_dtype(self._options.user_stacks)), counts, stats, None)
+
+    def go_on(self) -> None:
+        """Forget what was counted, after :meth:`stop`, and sample the same tasks again."""
+        self._clock.restart()
+        self._program.clear("counts")
+        self._program.zero("stats", range(len(_STATS)))
+        self._scope.resume(self._program)
+        for timer in self._timers:
+            timer.enable()
+
+    def costs(self) -> tuple[int, int]:
+        """Return how often the programs have run, and for how many ns, while that was measured."""
+        return self._program.costs()
+
     def next_run(self, scope: Scope) -> None:
         """Forget what was counted, after :meth:`stop`, and sample other tasks from now on."""
         self._scope = scope
@@ -162,6 +181,15 @@ class Sampler:
         self._clock = TaskCounter(scope, SW_TASK_CLOCK)
         self._program.clear("counts")
         self._program.zero("stats", range(len(_STATS)))
+
+    def lend_scope(self) -> Scope:
+        """Return the scope for an engine beside this one, so that tasks are followed once.
+
+        Where this one borrows it, too, the lender remains who it is.
+        """
+        if self._scope.lender is not None:
+            return self._scope
+        return self._scope.borrowed(self._program)
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""

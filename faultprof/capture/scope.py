@@ -94,6 +94,11 @@ class Scope:
         if not self.held and self.lender is None:
             self._set(program, started=True)
 
+    def resume(self, program: Program) -> None:
+        """Let ``program`` work again, after :meth:`stop`, on the tasks that it follows."""
+        if self.lender is None:
+            self._set(program, started=True)
+
     def stop(self, program: Program) -> int:
         """Make ``program`` ignore what comes; return how many tasks were not followed.
 
@@ -125,6 +130,7 @@ class TaskCounter:
 
     def __init__(self, scope: Scope, config: int) -> None:
         self._events: list[PerfEvent] = []
+        self._before = Count(0, 0, 0)
         if scope.pid is None:
             return
         spec = EventSpec(TYPE_SOFTWARE, config, inherit=True, start_on_exec=scope.held)
@@ -144,14 +150,22 @@ class TaskCounter:
         """Return what was counted so far; None when every task is in scope."""
         if not self._events:
             return None
-        counts = [event.read() for event in self._events]
-        return Count(*(sum(column) for column in zip(*counts, strict=True)))
+        counted = self._counted()
+        return Count(*(now - then for now, then in zip(counted, self._before, strict=True)))
+
+    def restart(self) -> None:
+        """Count from 0 again, with all that the tasks have forked meanwhile."""
+        self._before = self._counted()
 
     def close(self) -> None:
         """Stop counting; safe to repeat."""
         for event in self._events:
             event.close()
         self._events.clear()
+
+    def _counted(self) -> Count:
+        counts = [event.read() for event in self._events]
+        return Count(*(sum(column) for column in zip(Count(0, 0, 0), *counts, strict=True)))
 
     def _open(self, spec: EventSpec, tid: int) -> None:
         try:

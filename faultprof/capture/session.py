@@ -32,6 +32,7 @@ from faultprof.capture.wait import (
     wait_for_command,
     wait_for_end,
 )
+from faultprof.capture.watch import Watch, Watched
 from faultprof.errors import ExitCode, FaultprofError
 
 if TYPE_CHECKING:
@@ -57,12 +58,14 @@ class Session:
         say: gets each line meant for the user's terminal.
         read_metrics: what makes metrics of a command's output; None leaves the output alone.
         identity: the user behind sudo, if there is one.
+        watch: what stands by meanwhile, of a single run; None for nothing.
     """
 
     schedule: Schedule
     say: Callable[[str], None]
     read_metrics: ReadMetrics | None = None
     identity: Identity | None = field(default_factory=lambda: invoking_user(os.environ))
+    watch: Watch | None = None
 
     @property
     def options(self) -> RecordOptions:
@@ -95,7 +98,7 @@ class Session:
             signals.raise_pending()
             record = _Recorder(self, signals, engines, output)
             record.all_runs(commands, target)
-            degraded = record.write()
+            degraded = record.write() if self.watch is None or self.watch.keeps else False
             status = self._finish(record, signals)
         if record.error is not None:
             raise record.error
@@ -141,6 +144,8 @@ class Session:
             for one in self.schedule.recordings
         ]
         streams = output.streams if output is not None else {}
+        if self.watch is not None:
+            streams = self.watch.streams
         commands = []
         for which in self.schedule.order:
             command = Command(argvs[which], self._command_identity(), signals.before, streams)
@@ -176,6 +181,9 @@ class Session:
         undo.callback(preload.join)
         engines = undo.enter_context(closing(self._engines(Scope(pid, held), choice)))
         preload.join()
+        if self.watch is not None:
+            undo.callback(self.watch.close)
+            self.watch.attach(engines)
         return engines
 
     def _engines(self, scope: Scope, choice: Choice) -> Engines:
@@ -301,7 +309,8 @@ class _Recorder:
 
         if number and command is not None:
             self._engines.next_run(Scope(command.pid, held=True), command.argv)
-        run = self._measure(command, target, is_last=number == len(self._schedule.order) - 1)
+        is_last = number == len(self._schedule.order) - 1
+        run = self._measure(command, target, outcome, is_last=is_last)
         interrupted = run.end is End.SIGNAL and len(self._schedule.order) > 1
         if interrupted:
             self._cut_short = "interrupted"
@@ -311,7 +320,9 @@ class _Recorder:
             self.status = self.status or run.exit.status
         return not interrupted
 
-    def _measure(self, command: Command | None, target: Target | None, *, is_last: bool) -> Run:
+    def _measure(
+        self, command: Command | None, target: Target | None, outcome: Outcome, *, is_last: bool
+    ) -> Run:
         """Let the command go, wait for the end, stop the engines."""
         from faultprof.capture.outcome import Run
 
@@ -319,15 +330,29 @@ class _Recorder:
         if command is not None:
             self.latest = command
             command.release()
-        started = time.monotonic()
-        end = wait_for_end(self._signals, command, target, self._session.options.duration)
-        wall_s = time.monotonic() - started
+        watched = Watched(
+            self._engines, self._signals, command, target, self._session.options.duration, outcome
+        )
+        end = self._wait(watched)
+        wall_s = time.monotonic() - watched.since
         captured = self._engines.stop(detach=is_last)
         if command is not None and end is End.SIGNAL:
             wait_for_command(self._signals, command, _GRACE_SECONDS)
         metrics, remarks = self._metrics()
         how = command.poll() if command is not None else None
+        # What the exit status tells is of the whole command, of which this may be the last part.
+        is_part = watched.parts > 0
+        end = End.DURATION if is_part else end
         return Run(captured, wall_s, end, how, metrics, tuple(remarks))
+
+    def _wait(self, watched: Watched) -> End:
+        watch = self._session.watch
+        if watch is None:
+            return wait_for_end(watched.signals, watched.command, watched.target, watched.duration)
+        try:
+            return watch.wait(watched)
+        finally:
+            watch.close()
 
     def _metrics(self) -> tuple[dict[str, float], list[str]]:
         """Look for metrics in what the command printed."""

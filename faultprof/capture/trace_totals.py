@@ -14,6 +14,7 @@ HISTOGRAM_BUCKETS = 144
 PER_CALL_BUCKETS = 8
 
 _FIGURES = 8  # calls, unfinished, what was below these, inclusive, self, min, max, off-CPU
+_WORDS = _FIGURES + HISTOGRAM_BUCKETS + PER_CALL_BUCKETS
 
 
 class NodeTotals(NamedTuple):
@@ -40,6 +41,16 @@ def totals_of(figures: tuple[int, ...]) -> NodeTotals:
     return NodeTotals(
         calls, unfinished, inclusive + below, own, least, most, off_cpu, histogram, per_call
     )
+
+
+def brief_totals(records: bytes, nodes: int) -> list[tuple[int, int, int]]:
+    """Return calls, inclusive and self ns of all CPUs together, from ``nodes`` raw elements."""
+    import numpy as np
+
+    words = np.frombuffer(records, np.uint64).reshape(nodes, -1, _WORDS)[:, :, :_FIGURES]
+    calls, _, below, inclusive, own = words.sum(axis=1, dtype=np.uint64).T[:5].tolist()
+    inclusive = [a + b for a, b in zip(inclusive, below, strict=True)]
+    return list(zip(calls, inclusive, own, strict=True))
 
 
 def added_up(parts: list[NodeTotals]) -> NodeTotals:

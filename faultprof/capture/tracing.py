@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
 from faultprof.bpf.probing import try_kprobe_multi
-from faultprof.bpf.program import Program
+from faultprof.bpf.program import Program, added_costs
 from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
 from faultprof.capture.trace_totals import (
     NodeTotals,
     added_up,
+    brief_totals,
     by_path,
     close_open_frames,
     totals_of,
@@ -108,6 +109,7 @@ class Tracer:
         plan: the functions.
         types: the running kernel's BTF.
         off_cpu: whether to tell waiting from working.
+        padded: whether :meth:`pad` may make the probes dearer.
 
     Attributes:
         failed: why functions could not be attached after all, by name; they are left out.
@@ -116,12 +118,19 @@ class Tracer:
     """
 
     def __init__(
-        self, scope: Scope, plan: TracePlan, types: Types, *, off_cpu: bool = True
+        self,
+        scope: Scope,
+        plan: TracePlan,
+        types: Types,
+        *,
+        off_cpu: bool = True,
+        padded: bool = False,
     ) -> None:
         self.scope = scope
         self.plan = plan
         self.types = types
         self.off_cpu = off_cpu
+        self.padded = padded
         self.failed: dict[str, str] = {}
         self._misses_before: dict[str, int] = {}
         self._kprobe_misses_before = 0
@@ -182,10 +191,37 @@ class Tracer:
         scope.move_to(self._program)
         self._faults.close()
         self._faults = TaskCounter(scope, SW_PAGE_FAULTS)
-        self._program.zero("totals", self._read_nodes())
-        self._program.zero("stats", range(len(_STATS)))
-        self._misses_before = self.misses()
-        self._kprobe_misses_before = self.kprobe_misses()
+        self._forget()
+
+    def go_on(self) -> None:
+        """Forget what was counted, after :meth:`stop`, and trace the same tasks again.
+
+        A call that was under way at the stop is not followed any more.
+        """
+        self._faults.restart()
+        self._forget()
+        self.scope.resume(self._program)
+
+    def peek(self) -> dict[tuple[str, ...], tuple[int, int, int]]:
+        """Return calls, inclusive and self ns of what has returned so far, by path, root first.
+
+        While it is counted, and cheaply: the figures of one path need not be of one moment.
+        """
+        nodes = self._read_nodes()
+        figures = brief_totals(self._program.read_array("totals", len(nodes) + 1), len(nodes) + 1)
+        names = [one.name for one in self.plan.functions]
+        paths: dict[int, tuple[str, ...]] = {0: ()}
+        found: dict[tuple[str, ...], tuple[int, int, int]] = {}
+        for number, (parent, function) in nodes.items():
+            path = paths[number] = (*paths[parent], names[function])
+            calls, inclusive, own = found.get(path, (0, 0, 0))
+            one = figures[number]
+            found[path] = calls + one[0], inclusive + one[1], own + one[2]
+        return found
+
+    def costs(self) -> tuple[int, int]:
+        """Return how often the programs have run, and for how many ns, while that was measured."""
+        return added_costs([self._program.costs(), self._probes.costs()])
 
     def lend_scope(self) -> Scope:
         """Return the scope for an engine beside this one, so that tasks are followed once."""
@@ -217,6 +253,16 @@ class Tracer:
         names = [one.name for one in self.plan.functions]
         return {tuple(names[number] for number in path): one for path, one in found.items()}
 
+    def pad(self, waits_ns: Sequence[int]) -> None:
+        """Let each function's probes wait so long at each hit from now on."""
+        for number, ns in enumerate(waits_ns):
+            self._program.write("pad_ns", number, struct.pack("=Q", ns))
+
+    def padded_ns(self) -> int:
+        """Return how long all probes have waited so."""
+        (waited,) = self._program.read_counters("padded_ns")
+        return waited
+
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
@@ -232,6 +278,7 @@ class Tracer:
             "KPROBE_MANY": int(bool(self._together)),
             "HITS": int(any(one.method is None for one in alone)),
             "OFFCPU": int(self.off_cpu),
+            "PAD": int(self.padded),
             "MULTIPLICITY": 1,
             "MAX_NODES": MAX_NODES,
             "MAX_TASKS": _MAX_TASKS,
@@ -281,12 +328,19 @@ class Tracer:
     def _read_nodes(self) -> dict[int, tuple[int, int]]:
         """Return parent and function by node; nodes are handed out in order."""
         nodes: dict[int, tuple[int, int]] = {}
-        for number in range(1, MAX_NODES):
-            parent, function, used = _NODE.unpack(self._program.read("nodes", number))
-            if not used:
+        read = _NODE.iter_unpack(self._program.read_array("nodes", MAX_NODES))
+        for number, (parent, function, used) in enumerate(read):
+            if number and not used:
                 break
-            nodes[number] = (parent, function)
+            if number:  # 0 is the root
+                nodes[number] = (parent, function)
         return nodes
+
+    def _forget(self) -> None:
+        self._program.zero("totals", self._read_nodes())
+        self._program.zero("stats", range(len(_STATS)))
+        self._misses_before = self.misses()
+        self._kprobe_misses_before = self.kprobe_misses()
 
     def _read_totals(self, node: int) -> NodeTotals:
         per_cpu = self._program.read_per_cpu("totals", node)

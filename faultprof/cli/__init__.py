@@ -81,6 +81,7 @@ def mount_all() -> typer.Typer:
         calibrate,
         compare,
         completion,
+        contention,
         diff,
         doctor,
         export,
@@ -93,11 +94,14 @@ def mount_all() -> typer.Typer:
         plot,
         record,
         report,
+        top,
         workload,
     )
 
     mount(app, record.record, context_settings={"allow_interspersed_args": False})
+    mount(app, top.top, context_settings={"allow_interspersed_args": False})
     mount(app, report.report)
+    mount(app, contention.contention)
     mount(app, flame.flame)
     mount(app, html.html)
     mount(app, plot.plot)
@@ -106,7 +110,7 @@ def mount_all() -> typer.Typer:
     mount(app, compare.compare)
     mount(app, diff.diff)
     mount(app, import_text.import_text, "import")
-    mount(app, calibrate.calibrate)
+    mount(app, calibrate.calibrate, context_settings={"allow_interspersed_args": False})
     mount(app, perturb.perturb, context_settings={"allow_interspersed_args": False})
     mount(app, doctor.doctor)
     mount(app, functions.functions)

@@ -45,6 +45,13 @@ def ab(
     attach: common.AttachOption = common.Attach.AUTO,
     off_cpu: common.OffCpuOption = True,
     metric: common.MetricOption = None,
+    contention: common.ContentionOption = False,
+    occupancy: common.OccupancyOption = False,
+    locks: common.LocksOption = False,
+    folio: common.FolioOption = False,
+    yield_: common.YieldOption = False,
+    outcomes: common.OutcomesOption = False,
+    order: common.OrderOption = False,
     fault_labels: common.FaultLabelsOption = common.Switch.AUTO,
     user_stacks: common.UserStacksOption = False,
     max_stacks: common.MaxStacksOption = 16384,
@@ -74,6 +81,14 @@ def ab(
     reader = common.metrics_reader(commands, metric or ())
     if seed is None:
         seed = secrets.randbelow(1 << 32)
+    asked = common.parts(
+        occupancy=occupancy,
+        locks=locks,
+        folio=folio,
+        yield_=yield_,
+        outcomes=outcomes,
+        order=order,
+    )
     recordings = tuple(
         RecordOptions(
             output=directory / f"{name}.fprof",
@@ -91,6 +106,8 @@ def ab(
             as_root=as_root,
             strict=strict,
             metrics=tuple(metric or ()),
+            contention=asked,
+            all_contention=contention,
         )
         for name, command in zip(_NAMES, commands, strict=True)
     )

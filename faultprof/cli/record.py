@@ -48,6 +48,13 @@ def record(
         ),
     ] = None,
     metric: common.MetricOption = None,
+    contention: common.ContentionOption = False,
+    occupancy: common.OccupancyOption = False,
+    locks: common.LocksOption = False,
+    folio: common.FolioOption = False,
+    yield_: common.YieldOption = False,
+    outcomes: common.OutcomesOption = False,
+    order: common.OrderOption = False,
     fault_labels: common.FaultLabelsOption = common.Switch.AUTO,
     user_stacks: common.UserStacksOption = False,
     max_stacks: common.MaxStacksOption = 16384,
@@ -73,12 +80,22 @@ def record(
 
       faultprof record --repeat 10 --metric 'us=took ([0-9.]+) us' -- ./benchmark
 
+      faultprof record --contention -- usemem -t 4 --readonly -f /dev/shm/file 1g
+
       faultprof record --check-overhead --repeat 10 -- usemem -t 4 1g
     """
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.schedule import repeated
     from faultprof.capture.session import Session
 
+    asked = common.parts(
+        occupancy=occupancy,
+        locks=locks,
+        folio=folio,
+        yield_=yield_,
+        outcomes=outcomes,
+        order=order,
+    )
     options = RecordOptions(
         output=output or DEFAULT_OUTPUT,
         keep_old=output is None,
@@ -100,8 +117,10 @@ def record(
         as_root=as_root,
         strict=strict,
         metrics=tuple(metric or ()),
+        contention=asked,
+        all_contention=contention,
     )
-    _check_scope(options.command, pid, everything, duration)
+    check_scope(options.command, pid, everything, duration)
     if check_overhead:
         from faultprof.cli.overhead import print_overhead
 
@@ -115,9 +134,14 @@ def record(
     raise typer.Exit(session.run())
 
 
-def _check_scope(
+def check_scope(
     command: tuple[str, ...], pid: int | None, everything: bool, duration: float | None
 ) -> None:
+    """Refuse a scope that is none, or two.
+
+    Raises:
+        FaultprofError: exit code 2.
+    """
     if pid is not None and (command or everything):
         raise FaultprofError(
             "-p PID goes with neither a command nor -a", "give one of them: what to record"

@@ -115,6 +115,35 @@ UserStacksOption = Annotated[
 MaxStacksOption = Annotated[
     int, typer.Option(help="Distinct stacks that the kernel side can hold.")
 ]
+ContentionOption = Annotated[
+    bool,
+    typer.Option(
+        "--contention",
+        help="Also record what the tasks fight over: all of the following that this machine can; "
+        "see 'faultprof contention'. What is asked for by its own name must work.",
+    ),
+]
+OccupancyOption = Annotated[
+    bool,
+    typer.Option(
+        "--occupancy", help="How many CPUs are inside each traced function at the same moment."
+    ),
+]
+LocksOption = Annotated[
+    bool, typer.Option("--locks", help="Waits for kernel locks, by lock and by who waits.")
+]
+FolioOption = Annotated[
+    bool, typer.Option("--folio", help="Waits for folio locks, by file and page; wake-ups.")
+]
+YieldOption = Annotated[
+    bool, typer.Option("--yield", help="How much of fault-around's work is of use.")
+]
+OutcomesOption = Annotated[
+    bool, typer.Option("--outcomes", help="Faults by kind, by lock, and how long each takes.")
+]
+OrderOption = Annotated[
+    bool, typer.Option("--order", help="Clears and copies of huge pages: speed, and which way.")
+]
 MetricOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -130,6 +159,11 @@ StrictOption = Annotated[
     bool, typer.Option("--strict", help="Exit with 5 if the recording is degraded.")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+
+
+def parts(**asked: bool) -> tuple[str, ...]:
+    """Return the parts of contention that were asked for by name."""
+    return tuple(name.rstrip("_") for name, wanted in asked.items() if wanted)
 
 
 def metrics_reader(commands: Sequence[Sequence[str]], metrics: Sequence[str]) -> ReadMetrics | None:

@@ -61,6 +61,8 @@ class RunInfo:
         on_cpu_s: seconds that the recorded tasks spent on CPUs, by the kernel's accounting; None
             when it is not known.
         metrics: what the run said about itself, by name, such as ``usemem.throughput``; numbers.
+        contention: what each recorded part of contention has, by its name (``contention.PARTS``);
+            the modules of ``analysis.contention`` say what that is.
     """
 
     index: int
@@ -71,6 +73,14 @@ class RunInfo:
     samples: int = 0
     on_cpu_s: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    contention: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; no ``contention`` where nothing of it was recorded."""
+        data = asdict(self)
+        if not self.contention:
+            del data["contention"]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunInfo:
@@ -85,6 +95,7 @@ class RunInfo:
             samples=int(data.get("samples", 0)),
             on_cpu_s=None if on_cpu_s is None else float(on_cpu_s),
             metrics={str(name): float(value) for name, value in data.get("metrics", {}).items()},
+            contention={str(name): one for name, one in data.get("contention", {}).items()},
         )
 
 
@@ -148,7 +159,7 @@ class Metadata:
             "mode": self.mode,
             "clock": self.clock,
             "frequency": self.frequency,
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [run.to_json() for run in self.runs],
             "functions": dict(self.functions),
             "calibration": self.calibration,
             "ledger": self.ledger.to_json(),

@@ -5,11 +5,12 @@ Leaves to others: choosing the tree (``analysis.tree``).
 
 One object. From the recording's metadata: ``command`` (list of words), ``kernel`` (``release``,
 ``build_id``, ``machine``), ``cpu``, ``host``, ``created``, ``mode``, ``clock``, ``frequency`` (Hz),
-``runs`` (see ``RunInfo``), ``options``, ``ledger`` (``verdict``, ``counters``, ``notes``),
-``calibration``, ``tool_version``, ``schema_version``, and ``resolved`` (how logical functions were
-found). About the report: ``total_samples`` (what is 100 percent), ``percent_of`` (``absolute`` or
-``relative``), ``run``, ``root`` and ``comms`` (null: all), ``min_percent``, ``hidden_nodes`` (cut
-from the tree; their samples remain in their callers'), ``functions`` and ``tree``.
+``runs`` (see ``RunInfo``; without ``contention``, which has a view of its own), ``options``,
+``ledger`` (``verdict``, ``counters``, ``notes``), ``calibration``, ``tool_version``,
+``schema_version``, and ``resolved`` (how logical functions were found). About the report:
+``total_samples`` (what is 100 percent), ``percent_of`` (``absolute`` or ``relative``), ``run``,
+``root`` and ``comms`` (null: all), ``min_percent``, ``hidden_nodes`` (cut from the tree; their
+samples remain in their callers'), ``functions`` and ``tree``.
 
 ``functions`` has, for each function, ``name``, ``module``, ``resolution``, ``inclusive_percent``,
 ``self_percent``, ``samples`` (inclusive, recursion counted once) and ``self_samples``; ``tree`` the
@@ -49,6 +50,8 @@ def json_pieces(
     shown = selection.cut(tree).largest_first()
     head = metadata.to_json()
     head["resolved"] = head.pop("functions")
+    for run in head["runs"]:
+        run.pop("contention", None)
     head |= {
         "total_samples": tree.total,
         "percent_of": "relative" if selection.relative else "absolute",

@@ -73,6 +73,13 @@ def test_sample(switches: dict[str, int]) -> None:
     assert ("on_fork" in programs) != bool(switches["SCOPE_ALL"])
 
 
+@pytest.mark.parametrize("switches", _combinations(("SCOPE_ALL",)), ids=str)
+def test_faults(switches: dict[str, int]) -> None:
+    bits = {"FAULT_PRESENT_BIT": 1, "FAULT_WRITE_BIT": 2, "FAULT_EXEC_BIT": 16}
+    programs = _compile("faults.bpf.c", {**bits, **switches})
+    assert {"on_user_fault", "on_kernel_fault"} <= programs
+
+
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in TRACE_KINDS), TRACE_KINDS], ids=str)
 @pytest.mark.parametrize("switches", _combinations(TRACE), ids=str)
 def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
@@ -102,6 +109,12 @@ def test_a_trace_without_numbers_per_call() -> None:
     knobs = dict.fromkeys(("SCOPE_ALL", "OFFCPU", "MULTIPLICITY"), 0)
     kinds = dict.fromkeys(TRACE_KINDS, 1)
     programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs, **kinds})
+    assert {"enter_template", "enter_many", "hit_template"} <= programs
+
+
+def test_a_trace_whose_probes_can_be_padded() -> None:
+    knobs = {**dict.fromkeys(TRACE, 0), **dict.fromkeys(TRACE_KINDS, 1), "PAD": 1}
+    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **knobs})
     assert {"enter_template", "enter_many", "hit_template"} <= programs
 
 

@@ -68,3 +68,17 @@ def test_delays_need_kprobes() -> None:
     assert done.returncode == 3
     assert "nothing can be delayed here" in done.stderr
     assert "--check-overhead" in done.stderr
+
+
+@pytest.mark.skipif(_has_kprobes(), reason="this kernel has kprobes")
+def test_probes_that_cannot_be_had_are_not_verified(cache: dict[str, str]) -> None:
+    done = run("calibrate", "--verify", "--", "true", env=cache)
+    assert (done.returncode, done.stdout) == (3, "")
+
+
+@pytest.mark.parametrize("arguments", [("--verify",), ("--", "true")])
+def test_a_verification_needs_a_command_and_a_command_a_verification(
+    arguments: tuple[str, ...],
+) -> None:
+    done = run("calibrate", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")

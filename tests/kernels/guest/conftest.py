@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     then before its own hook for the parameters of fixtures, and calls the later ones first.
     """
     module = metafunc.module.__name__.rpartition(".")[2]
-    names = [kernel.name for kernel in selected() if module in (kernel.modules or (module,))]
+    names = [kernel.name for kernel in selected() if kernel.runs(module)]
     metafunc.parametrize("kernel", names, indirect=True, scope="session")
 
 

@@ -37,7 +37,7 @@ def initramfs(installed: InstalledKernel) -> Path:
         shutil.rmtree(tree)
 
     recipe = (installed.root, installed.root.stat().st_mtime_ns, MODULES, INIT.read_text())
-    return cache.entry(f"initramfs-{installed.kernel.name}", recipe, build) / "initramfs.cpio"
+    return cache.entry(f"initramfs-{installed.kernel.package}", recipe, build) / "initramfs.cpio"
 
 
 def _fill(tree: Path, installed: InstalledKernel) -> None:

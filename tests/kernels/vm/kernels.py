@@ -35,13 +35,24 @@ class Kernel:
     kaslr: bool = False
     """Whether the tests boot it with a randomised address."""
     modules: tuple[str, ...] = ()
-    """Modules of guest tests that run on it; none given: all."""
+    """Modules of guest tests that run on it; none given: all but those of exact machines."""
+    exact: bool = False
+    """Whether its machine counts instructions for time (machine.py)."""
 
     @property
     def name(self) -> str:
-        """The kernel's name in the catalogue: the series, with a foreign architecture behind."""
+        """The kernel's name in the catalogue: the series, and behind it what is special."""
+        return self.package + ("-exact" if self.exact else "")
+
+    @property
+    def package(self) -> str:
+        """What its files are called in the cache."""
         suffix = "" if self.architecture == NATIVE else f"-{self.architecture}"
         return self.series + suffix
+
+    def runs(self, module: str) -> bool:
+        """Whether the guest tests of a module are for it."""
+        return module in self.modules if self.modules else module not in EXACT
 
     @property
     def package_pattern(self) -> str:
@@ -49,6 +60,9 @@ class Kernel:
         version = rf"{re.escape(self.series)}\.[0-9.]+(-[0-9]+|\+deb[0-9.]+)"
         return f"^linux-image-{version}-{self.architecture}$"
 
+
+EXACT = ("test_truth",)
+"""Modules of guest tests whose answers are exact only where time is counted."""
 
 _BOOKWORM = ("bookworm", "bookworm-updates", "bookworm-security")
 
@@ -67,6 +81,8 @@ KERNELS = {
             architecture="arm64",
             modules=("test_trace_answers",),
         ),
+        Kernel("6.12", _BOOKWORM, userland="bookworm", modules=EXACT, exact=True),
+        Kernel("7.3", ("trixie-backports",), userland="trixie", modules=EXACT, exact=True),
     )
 }
 
@@ -133,7 +149,7 @@ def install(kernel: Kernel) -> InstalledKernel:
         installed = InstalledKernel(kernel, directory)
         tool(["depmod", "-b", directory, installed.release])
 
-    return InstalledKernel(kernel, cache.entry(f"kernel-{kernel.name}", recipe, build))
+    return InstalledKernel(kernel, cache.entry(f"kernel-{kernel.package}", recipe, build))
 
 
 def _packages(archive: Archive, kernel: Kernel) -> list[str]:

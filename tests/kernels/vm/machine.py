@@ -44,6 +44,12 @@ class Platform:
     """The kernel's name for the first serial port."""
 
 
+# An exact machine has no clock but the number of instructions: each takes 8 ns, on its one CPU.
+# What a piece of code takes is then a property of its path, and neither of the machine that
+# emulates it nor of what else that does: two runs differ by interrupts alone.
+_EXACT = ("-accel", "tcg,thread=single", "-icount", "shift=3,sleep=off")
+_FREE = ("-accel", "tcg,thread=multi")
+
 # Without AVX2, which QEMU 7.2 emulates wrongly: numpy's argsort, and with it np.unique, returned
 # wrong places for most random arrays in a guest. faultprof's tests are not to depend on that.
 PLATFORMS = {
@@ -144,7 +150,8 @@ class Machine:
             # QEMU dies with us, however we end.
             *("setpriv", "--pdeathsig", "KILL", platform.qemu, *platform.options),
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-            *("-accel", "tcg,thread=multi", "-smp", str(self.cpus), "-m", f"{self.memory_mib}M"),
+            *(_EXACT if kernel.exact else _FREE),
+            *("-smp", "1" if kernel.exact else str(self.cpus), "-m", f"{self.memory_mib}M"),
             *("-kernel", str(self.installed.image), "-initrd", str(initramfs(self.installed))),
             *("-append", " ".join(arguments)),
             *("-serial", f"file:{directory / 'console.log'}"),

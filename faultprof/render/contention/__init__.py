@@ -1,0 +1,1 @@
+"""The parts of contention as text and JSON, one module per part; ``report`` puts them together."""
