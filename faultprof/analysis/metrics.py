@@ -1,9 +1,10 @@
 """Named numbers that a command prints: usemem's report, and what a user's pattern finds.
 
 Knows: usemem's lines and the form ``NAME=REGEX``.
-Leaves to others: catching the output (``capture``) and storing the numbers (``RunInfo.metrics``).
+Leaves to others: catching the output (``capture``) and storing what was found (``RunInfo``).
 
-Of usemem's report, per run (several commands that print such lines count as one):
+Of usemem's report, per run (several commands that print such lines count as one), beside the lines
+themselves:
 
 ``usemem.throughput``
     sum over the tasks of their KB/s.
@@ -29,16 +30,25 @@ from dataclasses import dataclass
 from faultprof.analysis.measurement import usable
 from faultprof.analysis.statistics import deviation, mean
 from faultprof.errors import FaultprofError
+from faultprof.recording.said import Said, UsememReport, UsememTask
 
-_SPEED = re.compile(r"^\.*\d+ bytes / \d+ usecs = (\d{1,18}) KB/s", re.MULTILINE)
-_FREE = re.compile(r"^\.*(\d{1,18}) usecs to free memory", re.MULTILINE)
+_SPEED = re.compile(
+    r"^\.*(\d{1,20}) bytes / (\d{1,20}) usecs = (\d{1,18}) KB/s", re.MULTILINE | re.ASCII
+)
+_FREE = re.compile(r"^\.*(\d{1,18}) usecs to free memory", re.MULTILINE | re.ASCII)
 _USECS = 1_000_000
 
 
-def usemem_metrics(output: str) -> dict[str, float]:
-    """Return the metrics of usemem's report in ``output``; empty where there is none."""
-    speeds = sorted(float(found) for found in _SPEED.findall(output))
-    freeing = [float(found) / _USECS for found in _FREE.findall(output)]
+def usemem_report(output: str) -> UsememReport:
+    """Return the lines of usemem's report in ``output``; empty where there is none."""
+    tasks = (UsememTask(*map(int, numbers)) for numbers in _SPEED.findall(output))
+    return UsememReport(tuple(tasks), tuple(map(int, _FREE.findall(output))))
+
+
+def usemem_metrics(report: UsememReport) -> dict[str, float]:
+    """Return the metrics of usemem's report; none of an empty one."""
+    speeds = sorted(float(task.kb_per_s) for task in report.tasks)
+    freeing = [usecs / _USECS for usecs in report.freed_usecs]
     metrics = {}
     if speeds:
         metrics["usemem.throughput"] = sum(speeds)
@@ -102,13 +112,14 @@ class UserMetric:
         return number
 
 
-def run_metrics(output: str, user: Iterable[UserMetric] = ()) -> tuple[dict[str, float], list[str]]:
-    """Return all metrics of one run's output, for ``RunInfo.metrics``, and what lacks.
+def read_output(output: str, user: Iterable[UserMetric] = ()) -> Said:
+    """Return what one run's output says, for ``RunInfo``, and what it lacks.
 
     What a user's pattern does not find, or finds and is no number, is told in a sentence: by then
     the run is over, and worth keeping without it.
     """
-    metrics, lacking = dict(usemem_metrics(output)), []
+    report = usemem_report(output)
+    metrics, lacking = usemem_metrics(report), []
     for one in user:
         try:
             value = one.value(output)
@@ -119,7 +130,7 @@ def run_metrics(output: str, user: Iterable[UserMetric] = ()) -> tuple[dict[str,
             lacking.append(f"--metric {one.name}: nothing in the output matches")
         else:
             metrics[one.name] = value
-    return metrics, lacking
+    return Said(metrics, report, tuple(lacking))
 
 
 def prints_usemem_report(command: Sequence[str]) -> bool:

@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Any
 
 from faultprof.analysis.compensation import cost_of, costs_of
-from faultprof.analysis.metrics import UserMetric, usemem_metrics
+from faultprof.analysis.metrics import UserMetric, usemem_metrics, usemem_report
 from faultprof.analysis.statistics import Estimate, LinearFit, linear_fit, mean, spread_of_sum
 from faultprof.errors import FaultprofError
 from faultprof.recording.calibration import Calibration
@@ -86,7 +86,7 @@ class Metric:
         if self.name in _TIMES:
             return times[self.name]
         found = (
-            usemem_metrics(output).get(self.name)
+            usemem_metrics(usemem_report(output)).get(self.name)
             if self.pattern is None
             else self.pattern.value(output)
         )

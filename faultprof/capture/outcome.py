@@ -33,6 +33,7 @@ from faultprof.recording.frames import Frame
 from faultprof.recording.ledger import Ledger
 from faultprof.recording.metadata import Metadata, RunInfo
 from faultprof.recording.paths import PathCount
+from faultprof.recording.said import Said
 from faultprof.recording.traced import TracedPath, nodes_from_traced
 from faultprof.recording.writer import write_recording
 
@@ -51,16 +52,14 @@ class Run:
         wall_s: seconds.
         end: why the recording of the run ended.
         exit: how the command ended; None when there was none, or it still runs.
-        metrics: numbers that were found in its output, by name.
-        remarks: what was looked for there and could not be found.
+        said: what was found in its output.
     """
 
     captured: Captured
     wall_s: float
     end: End
     exit: Exit | None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
+    said: Said = field(default_factory=Said)
 
     @property
     def on_cpu_s(self) -> float | None:
@@ -129,7 +128,7 @@ class Outcome:
         traced = replace(captured.traced, nodes={}) if captured.traced else None
         info = _run_info(len(self._runs), run)
         self._last = captured
-        self._runs.append(_Kept(info, sampled, paths, traced, traced_paths, run.remarks))
+        self._runs.append(_Kept(info, sampled, paths, traced, traced_paths, run.said.lacking))
 
     def drop_after(self, count: int) -> None:
         """Keep the first ``count`` runs only."""
@@ -273,6 +272,7 @@ def _run_info(index: int, run: Run) -> RunInfo:
         sys_s=end.system_s if end is not None else 0.0,
         samples=int(run.captured.samples.counts.sum()),
         on_cpu_s=run.on_cpu_s or 0.0,
-        metrics={**faults, **run.metrics},
+        metrics={**faults, **run.said.metrics},
+        usemem=run.said.usemem,
         contention=run.captured.contention,
     )

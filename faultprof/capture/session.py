@@ -34,6 +34,7 @@ from faultprof.capture.wait import (
 )
 from faultprof.capture.watch import Watch, Watched
 from faultprof.errors import ExitCode, FaultprofError
+from faultprof.recording.said import Said
 
 if TYPE_CHECKING:
     from faultprof.capture.engines import Engines
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from faultprof.capture.scope import Scope
     from faultprof.recording.calibration import Calibration
 
-# From a run's output to its metrics, and what is to be said of those that could not be read.
-ReadMetrics = Callable[[str], tuple[dict[str, float], list[str]]]
+ReadOutput = Callable[[str], Said]
 
 # After an interrupt the command has this long to end before the recording is written without
 # its exit status.
@@ -56,14 +56,14 @@ class Session:
     Attributes:
         schedule: what to run and record.
         say: gets each line meant for the user's terminal.
-        read_metrics: what makes metrics of a command's output; None leaves the output alone.
+        read_output: what looks for numbers in a command's output; None leaves the output alone.
         identity: the user behind sudo, if there is one.
         watch: what stands by meanwhile, of a single run; None for nothing.
     """
 
     schedule: Schedule
     say: Callable[[str], None]
-    read_metrics: ReadMetrics | None = None
+    read_output: ReadOutput | None = None
     identity: Identity | None = field(default_factory=lambda: invoking_user(os.environ))
     watch: Watch | None = None
 
@@ -121,7 +121,7 @@ class Session:
             check_writable(recording.output)
 
     def _listen(self, undo: ExitStack) -> Output | None:
-        if self.read_metrics is None or not self.options.command:
+        if self.read_output is None or not self.options.command:
             return None
         runs_as = self._command_identity()
         return undo.enter_context(closing(Output(runs_as.owner if runs_as else None)))
@@ -338,12 +338,12 @@ class _Recorder:
         captured = self._engines.stop(detach=is_last)
         if command is not None and end is End.SIGNAL:
             wait_for_command(self._signals, command, _GRACE_SECONDS)
-        metrics, remarks = self._metrics()
+        said = self._said()
         how = command.poll() if command is not None else None
         # What the exit status tells is of the whole command, of which this may be the last part.
         is_part = watched.parts > 0
         end = End.DURATION if is_part else end
-        return Run(captured, wall_s, end, how, metrics, tuple(remarks))
+        return Run(captured, wall_s, end, how, said)
 
     def _wait(self, watched: Watched) -> End:
         watch = self._session.watch
@@ -354,11 +354,11 @@ class _Recorder:
         finally:
             watch.close()
 
-    def _metrics(self) -> tuple[dict[str, float], list[str]]:
-        """Look for metrics in what the command printed."""
-        read = self._session.read_metrics
+    def _said(self) -> Said:
+        """Look for numbers in what the command printed."""
+        read = self._session.read_output
         if self._output is None or read is None:
-            return {}, []
+            return Said()
         return read(self._output.take(give_up=ending_is_pending))
 
 

@@ -16,7 +16,7 @@ import typer
 from faultprof.cli import notices
 
 if TYPE_CHECKING:
-    from faultprof.capture.session import ReadMetrics
+    from faultprof.capture.session import ReadOutput
 
 
 class Clock(StrEnum):
@@ -166,18 +166,18 @@ def parts(**asked: bool) -> tuple[str, ...]:
     return tuple(name.rstrip("_") for name, wanted in asked.items() if wanted)
 
 
-def metrics_reader(commands: Sequence[Sequence[str]], metrics: Sequence[str]) -> ReadMetrics | None:
+def metrics_reader(commands: Sequence[Sequence[str]], metrics: Sequence[str]) -> ReadOutput | None:
     """Return what finds metrics in the commands' output; None if none is to be looked for.
 
     Raises:
         FaultprofError: exit code 2, for a metric that cannot be understood.
     """
-    from faultprof.analysis.metrics import UserMetric, prints_usemem_report, run_metrics
+    from faultprof.analysis.metrics import UserMetric, prints_usemem_report, read_output
 
     user = [UserMetric.parse(text) for text in metrics]
     if not user and not any(prints_usemem_report(command) for command in commands):
         return None
-    return lambda output: run_metrics(output, user)
+    return lambda output: read_output(output, user)
 
 
 def speaker(quiet: bool) -> Callable[[str], None]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from faultprof import __version__
 from faultprof.recording.ledger import Ledger
+from faultprof.recording.said import UsememReport
 from faultprof.recording.schema import SCHEMA_VERSION
 
 IMPORT = "import"  # the mode of a recording that was made of another tool's text
@@ -61,6 +62,7 @@ class RunInfo:
         on_cpu_s: seconds that the recorded tasks spent on CPUs, by the kernel's accounting; None
             when it is not known.
         metrics: what the run said about itself, by name, such as ``usemem.throughput``; numbers.
+        usemem: usemem's report line by line, in the order in which its tasks printed it.
         contention: what each recorded part of contention has, by its name (``contention.PARTS``);
             the modules of ``analysis.contention`` say what that is.
     """
@@ -73,13 +75,17 @@ class RunInfo:
     samples: int = 0
     on_cpu_s: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    usemem: UsememReport = field(default_factory=UsememReport)
     contention: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; no ``contention`` where nothing of it was recorded."""
+        """Return plain data; no ``usemem`` and ``contention`` where there is nothing of it."""
         data = asdict(self)
-        if not self.contention:
-            del data["contention"]
+        for name, part in (("usemem", self.usemem), ("contention", self.contention)):
+            if not part:
+                del data[name]
+        if self.usemem:
+            data["usemem"] = self.usemem.to_json()
         return data
 
     @classmethod
@@ -95,6 +101,7 @@ class RunInfo:
             samples=int(data.get("samples", 0)),
             on_cpu_s=None if on_cpu_s is None else float(on_cpu_s),
             metrics={str(name): float(value) for name, value in data.get("metrics", {}).items()},
+            usemem=UsememReport.from_json(data.get("usemem", {})),
             contention={str(name): one for name, one in data.get("contention", {}).items()},
         )
 

@@ -115,7 +115,9 @@ def test_usemem_in_several_runs(tmp_path: Path) -> None:
     record(out, "-q", "--repeat", "2", "--", "usemem", "-t", "2", "16m")
     loaded = faultprof.load(out)
     for one in loaded.runs:
-        assert one.metrics["usemem.throughput"] > 0
+        assert [task.bytes for task in one.usemem.tasks] == 2 * [16 << 20]
+        speeds = sum(task.kb_per_s for task in one.usemem.tasks)
+        assert one.metrics["usemem.throughput"] == speeds > 0
         assert one.metrics["minor_faults"] > 2 * 16 * 256
     for number in range(2):
         assert any("do_anonymous_page" in path for path in paths(out))

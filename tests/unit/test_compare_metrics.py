@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +11,13 @@ from hypothesis import strategies as st
 from faultprof.analysis.metrics import (
     UserMetric,
     prints_usemem_report,
-    run_metrics,
+    read_output,
     usemem_metrics,
+    usemem_report,
 )
 from faultprof.errors import ExitCode, FaultprofError
+from faultprof.recording.metadata import RunInfo
+from faultprof.recording.said import UsememReport, UsememTask
 
 OUTPUT = """\
 1073741824 bytes / 1800000 usecs = 582542 KB/s
@@ -25,7 +30,7 @@ OUTPUT = """\
 
 
 def test_usemem_with_four_tasks() -> None:
-    metrics = usemem_metrics(OUTPUT)
+    metrics = usemem_metrics(usemem_report(OUTPUT))
     assert list(metrics) == [
         "usemem.throughput",
         "usemem.median",
@@ -38,27 +43,45 @@ def test_usemem_with_four_tasks() -> None:
     assert metrics["usemem.free_time"] == 2
 
 
+def test_usemems_lines_are_kept_task_by_task() -> None:
+    report = usemem_report(OUTPUT)
+    assert report.tasks == tuple(
+        UsememTask(1 << 30, usecs, speed)
+        for usecs, speed in (
+            (1800000, 582542),
+            (2000000, 524288),
+            (1600000, 655360),
+            (1900000, 551882),
+        )
+    )
+    assert report.freed_usecs == (1000000, 3000000)
+    run = RunInfo(0, usemem=report)
+    assert RunInfo.from_json(json.loads(json.dumps(run.to_json()))) == run
+    assert "usemem" not in RunInfo(0).to_json()
+
+
 def test_usemem_with_one_task() -> None:
-    metrics = usemem_metrics("8192 bytes / 4 usecs = 2000 KB/s\n")
+    metrics = usemem_metrics(usemem_report("8192 bytes / 4 usecs = 2000 KB/s\n"))
     assert metrics == {"usemem.throughput": 2000, "usemem.median": 2000, "usemem.stddev%": 0}
 
 
 def test_a_speed_of_zero_has_no_relative_spread() -> None:
-    metrics = usemem_metrics("1 bytes / 2000000 usecs = 0 KB/s\n")
+    metrics = usemem_metrics(usemem_report("1 bytes / 2000000 usecs = 0 KB/s\n"))
     assert metrics == {"usemem.throughput": 0, "usemem.median": 0}
 
 
 def test_other_output_has_no_metrics() -> None:
-    assert usemem_metrics("copied 12 bytes / s\n5 usecs to free memory leaks\n" * 2) == {
-        "usemem.free_time": pytest.approx(5e-6)
-    }
-    assert usemem_metrics("") == {}
+    assert usemem_metrics(
+        usemem_report("copied 12 bytes / s\n5 usecs to free memory leaks\n" * 2)
+    ) == {"usemem.free_time": pytest.approx(5e-6)}
+    assert usemem_metrics(usemem_report("")) == {}
 
 
 @given(st.text(alphabet="0123456789 bytes/usec=KB.\n٣"))
 def test_any_output_is_taken(output: str) -> None:
-    metrics, _ = run_metrics(output, [UserMetric.parse(r"x=(\d{1,9})")])
-    assert all(isinstance(value, float) for value in metrics.values())
+    said = read_output(output, [UserMetric.parse(r"x=(\d{1,9})")])
+    assert all(isinstance(value, float) for value in said.metrics.values())
+    assert UsememReport.from_json(said.usemem.to_json()) == said.usemem
 
 
 @pytest.mark.parametrize(
@@ -76,9 +99,9 @@ def test_user_metrics(definition: str, expected: float | None) -> None:
     metric = UserMetric.parse(definition)
     assert metric.value(output) == expected
     name = definition.partition("=")[0]
-    metrics, lacking = run_metrics(output, [metric])
-    assert metrics == ({} if expected is None else {name: expected})
-    assert len(lacking) == (expected is None)
+    said = read_output(output, [metric])
+    assert said.metrics == ({} if expected is None else {name: expected})
+    assert len(said.lacking) == (expected is None)
 
 
 @pytest.mark.parametrize("text", ["", "x", "=y", "x=", " =(1)", "x=(", "x=*"])
@@ -97,11 +120,12 @@ def test_matches_that_are_no_numbers(regex: str) -> None:
 
 def test_one_metric_that_is_no_number_costs_no_other() -> None:
     wanted = [UserMetric.parse(text) for text in (r"bad=time: (\S+)", r"good=rate (\d+)")]
-    metrics, (said,) = run_metrics("time: 5ms\nrate 7\n" + OUTPUT, wanted)
-    assert metrics["good"] == 7
-    assert metrics["usemem.free_time"] == 2
-    assert "bad" in said
-    assert "5ms" in said
+    said = read_output("time: 5ms\nrate 7\n" + OUTPUT, wanted)
+    assert said.metrics["good"] == 7
+    assert said.metrics["usemem.free_time"] == 2
+    (lacking,) = said.lacking
+    assert "bad" in lacking
+    assert "5ms" in lacking
 
 
 @pytest.mark.parametrize(
