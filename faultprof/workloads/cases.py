@@ -223,7 +223,7 @@ CASES: tuple[Case, ...] = (
 
 
 def find_case(name: str) -> Case:
-    """Return the case called ``name``.
+    """Return the case of :data:`CASES` called ``name``.
 
     Raises:
         FaultprofError: exit code 2, with the names that come nearest.

@@ -101,17 +101,22 @@ def _check(case: Case, size: int, tasks: int) -> None:
     available = setup.available_memory()
     if case.uses_hugetlb:
         available += setup.free_huge_pages() * setup.huge_page_size()
-    if Need.ROOT in case.needs and os.geteuid() != 0:
-        raise unsupported(
-            f"{case.name} needs root, to set up {_things(case)}",
-            "run it with sudo; anon-w-seq, anon-w-seq-mt and anon-cow-seq need nothing",
-        )
+    check_root(case)
     needed = case.memory(size, tasks)
     if needed > available:
         raise unsupported(
             f"{case.name} at size {format_size(size)} fills {needed >> 20} MB of memory, "
             f"{available >> 20} MB are available",
             f"give a --size of {max(1, available * 9 // 10 >> 20)}m or less",
+        )
+
+
+def check_root(case: Case) -> None:
+    """Refuse, exit code 3, a case whose needs only root can set up, unless we are root."""
+    if Need.ROOT in case.needs and os.geteuid() != 0:
+        raise unsupported(
+            f"{case.name} needs root, to set up {_things(case)}",
+            "run it with sudo; anon-w-seq, anon-w-seq-mt and anon-cow-seq need nothing",
         )
 
 

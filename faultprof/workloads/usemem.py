@@ -1,6 +1,7 @@
 """Finding usemem: the user's own in PATH, else the bundled one, built on first use.
 
-Knows: where the build is kept, and how two builds at once stay out of each other's way.
+Knows: where the builds of bundled programs are kept, and how two builds at once stay out of each
+other's way.
 Leaves to others: what to run it with (``cases``), and telling the user which one it is.
 """
 
@@ -23,17 +24,15 @@ from faultprof.errors import unsupported
 SOURCE = Path(__file__).with_name("usemem.c")
 FLAGS = ("-std=c11", "-O2", "-pthread")
 _COMPILERS = ("cc", "gcc", "clang")
-_GET_COMPILER = (
-    "apt install gcc libc6-dev (Fedora: dnf install gcc glibc-devel), "
-    "or put your own usemem in PATH"
-)
+_GET_COMPILER = "apt install gcc libc6-dev (Fedora: dnf install gcc glibc-devel)"
+_OR_USEMEM = ", or put your own usemem in PATH"
 
 Owner = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class UsememSource:
-    """The usemem to run.
+    """The usemem, or other bundled program, to run.
 
     Attributes:
         path: the executable.
@@ -71,10 +70,7 @@ def find_usemem(
     own = shutil.which("usemem", path=environ.get("PATH", os.defpath))
     if own is not None:
         return UsememSource(Path(own), bundled=False, built=False)
-    if os.geteuid() != 0:
-        owner = None
-    home = Path(environ.get("HOME") or Path.home()) if home is None else home
-    return _bundled(environ, home, owner)
+    return bundled_program(SOURCE, home=home, owner=owner, environ=environ)
 
 
 def cache_directory(home: Path, environ: Mapping[str, str]) -> Path:
@@ -83,18 +79,39 @@ def cache_directory(home: Path, environ: Mapping[str, str]) -> Path:
     return (configured if configured.is_absolute() else home / ".cache") / "faultprof"
 
 
-def _bundled(environ: Mapping[str, str], home: Path, owner: Owner | None) -> UsememSource:
-    source = SOURCE.read_bytes()
+def bundled_program(
+    source: Path,
+    *,
+    home: Path | None = None,
+    owner: Owner | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> UsememSource:
+    """Return the bundled program that is made of one C file, built if need be.
+
+    Args:
+        source: the file; the program has its name.
+        home: as of :func:`find_usemem`, like the others.
+        owner: (uid, gid) of the invoking user where root acts for him.
+        environ: stands for ``os.environ``.
+
+    Raises:
+        FaultprofError: as :func:`find_usemem`.
+    """
+    environ = os.environ if environ is None else environ
+    if os.geteuid() != 0:
+        owner = None
+    home = Path(environ.get("HOME") or Path.home()) if home is None else home
     environ = {**environ, "HOME": str(home), "LC_ALL": "C"}
-    build = _Build(_compiler(environ), environ, owner)
-    program = cache_directory(home, environ) / f"usemem-{build.key(source)}" / "usemem"
+    name, code = source.stem, source.read_bytes()
+    build = _Build(name, _compiler(name, environ), environ, owner)
+    program = cache_directory(home, environ) / f"{name}-{build.key(code)}" / name
     if _is_executable(program, owner):
         return UsememSource(program, bundled=True, built=False)
     try:
-        build.run(source, program)
+        build.run(code, program)
     except OSError as error:
         raise unsupported(
-            f"cannot keep the built usemem in {program.parent}: {error.strerror}",
+            f"cannot keep the built {name} in {program.parent}: {error.strerror}",
             "set XDG_CACHE_HOME to a directory that you can write to",
         ) from error
     if not _is_executable(program, owner):
@@ -110,7 +127,11 @@ def _is_executable(program: Path, owner: Owner | None) -> bool:
         return os.access(program, os.X_OK, effective_ids=True)
 
 
-def _compiler(environ: Mapping[str, str]) -> list[str]:
+def _remedy(name: str) -> str:
+    return _GET_COMPILER + (_OR_USEMEM if name == SOURCE.stem else "")
+
+
+def _compiler(program: str, environ: Mapping[str, str]) -> list[str]:
     """Return the command that compiles C: ``$CC``, which may hold options, or the first found."""
     path = environ.get("PATH", os.defpath)
     configured = shlex.split(environ.get("CC", ""))
@@ -124,7 +145,10 @@ def _compiler(environ: Mapping[str, str]) -> list[str]:
             "unset CC, or set it to a C compiler",
         )
     raise unsupported(
-        "no usemem in PATH, and no C compiler to build the bundled one", _GET_COMPILER
+        f"no {program} in PATH, and no C compiler to build the bundled one"
+        if program == SOURCE.stem
+        else f"no C compiler to build the bundled {program}",
+        _remedy(program),
     )
 
 
@@ -132,6 +156,7 @@ def _compiler(environ: Mapping[str, str]) -> list[str]:
 class _Build:
     """One compiler, its environment, and the user as whom it runs."""
 
+    name: str
     compiler: list[str]
     environ: Mapping[str, str]
     owner: Owner | None
@@ -150,10 +175,10 @@ class _Build:
             directory = Path(tempfile.mkdtemp(prefix=".build-", dir=program.parent))
         try:
             # By standard input: the user may not be able to read root's copy of the source.
-            self._compile([*FLAGS, "-x", "c", "-", "-o", "usemem"], source, directory)
+            self._compile([*FLAGS, "-x", "c", "-", "-o", self.name], source, directory)
             with acting_as(self.owner):
-                (directory / "usemem").chmod(0o755)
-                (directory / "usemem").replace(program)
+                (directory / self.name).chmod(0o755)
+                (directory / self.name).replace(program)
         finally:
             with acting_as(self.owner):
                 shutil.rmtree(directory)
@@ -173,8 +198,8 @@ class _Build:
         )
         if done.returncode != 0:
             raise unsupported(
-                f"{self.compiler[0]} could not compile the bundled usemem",
-                f"{_GET_COMPILER}; --verbose shows what the compiler said",
+                f"{self.compiler[0]} could not compile the bundled {self.name}",
+                f"{_remedy(self.name)}; --verbose shows what the compiler said",
                 detail=done.stderr.decode(errors="replace"),
             )
         return done.stdout.decode(errors="replace")

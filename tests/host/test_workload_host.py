@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from faultprof.analysis.sides import read_comparands
 from faultprof.errors import ExitCode, FaultprofError
 from faultprof.workloads import mounts, setup
 from faultprof.workloads.cases import CASES, Case
@@ -342,3 +343,39 @@ def test_a_file_on_hugetlbfs(usemem: Path) -> None:
         )
         assert [size for size, _, _ in speeds(done.stdout)] == [3 << 20] * 2, done.stderr
         assert (directory / "file").stat().st_size % setup.huge_page_size() == 0
+
+
+@needs_hugetlb
+def test_huge_pages_are_cleared_four_ways_in_rounds(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*WORKLOAD, "run", "clear", "--pages", "1,4", "--rounds", "3"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert own_mounts() == set()
+    # The table is one that compare reads, as it reads the mails'.
+    (tmp_path / "table").write_text(done.stdout)
+    (table,) = read_comparands([str(tmp_path / "table")]).tables
+    ways = ["fault", "fallocate_tmpfs", "fallocate_hugetlb", "cow"]
+    assert [side.label for side in table.sides] == ways
+    for side in table.sides:
+        assert [len(side.metrics[name].values) for name in ("N=1", "N=4")] == [3, 3]
+        # Clearing 8 MB in no time at all is not clearing it: 100 GB/s is beyond any one CPU.
+        assert min(side.metrics["N=4"].values) > 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--pages", "0"), "not a list of numbers"),
+        (("--pages", "1,x"), "not a list of numbers"),
+        (("--rounds", "0"), "0 rounds"),
+        (("--pages", "1,99999999"), "give --pages 1\n"),
+        (("--size", "1g"), "has no --size"),
+    ],
+)
+def test_numbers_that_clear_cannot_have(arguments: tuple[str, ...], words: str) -> None:
+    done = subprocess.run([*WORKLOAD, "run", "clear", *arguments], capture_output=True, text=True)
+    assert done.returncode in (2, 3)
+    assert words in done.stderr
