@@ -10,6 +10,16 @@ X falls by X N d / (P T) with T the undelayed wall time. The *anti-scaling index
 was measured over the slope that this expects: 1 on the critical path, 0 off it, and below 0 when
 the slower function makes a faster command. (Coz varies a virtual speed-up instead: Curtsinger &
 Berger, SOSP 2015.)
+
+``faultprof perturb --json`` is one object: ``seed``, ``command``, ``delayed`` and ``order`` (in
+words), ``metric`` and its ``unit``; ``doses``: for each ``delay_ns``, ``achieved_ns`` (what calls
+really waited, the mean), ``due`` (calls that were to be delayed in a run, the mean), ``values`` (of
+each run), and their ``mean`` with its interval from ``low`` to ``high``; ``slope`` and
+``intercept`` of the line (each ``value``, ``low``, ``high``; per us of delay), ``expected_slope``
+and ``index`` (null: nothing is expected of the metric), ``verdict``, ``calls`` (to be delayed in an
+undelayed run, the mean), ``parallel`` (CPUs that delays were spread over), ``missed`` (calls that
+were not delayed as they should have been), and where a call was timed ``cost_ns`` (what it takes)
+and ``if_free`` (by how much the metric would change if it took no time).
 """
 
 from __future__ import annotations

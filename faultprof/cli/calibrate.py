@@ -1,4 +1,12 @@
-"""``faultprof calibrate``: measure what probes cost here, keep it, print it."""
+"""``faultprof calibrate``: measure what probes cost here, keep it, print it.
+
+``calibrate --json`` is one object, which recordings hold too: ``tool_version``, ``created``,
+``kernel`` (``release``, ``build_id``, ``machine``), ``cpu`` (``model``, ``count``), ``missing`` (by
+kind of probe, why it was not measured) and ``probes``: for each ``kind``, ``threads`` (at once),
+``repeats``, ``total_ns``, ``inside_ns`` and ``outside_ns`` (of a pair of probes: all, and what lies
+in and outside of the function's own time; each ``value``, ``low``, ``high``), and ``parts_ns``
+(``entry_to_clock``, ``clock_to_body``, ``body_to_clock``, ``clock_to_return``).
+"""
 
 from __future__ import annotations
 

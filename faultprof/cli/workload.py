@@ -1,4 +1,9 @@
-"""``faultprof workload``: list and run the named cases, put back what a killed run left."""
+"""``faultprof workload``: list and run the named cases, put back what a killed run left.
+
+``workload list --json`` is one object with ``cases``: for each ``name``, ``summary``, ``exercises``
+(functions), ``command`` (as vm-scalability's scripts have it) and ``needs`` (what is set up for it,
+and ``root``).
+"""
 
 from __future__ import annotations
 

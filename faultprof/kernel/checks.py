@@ -3,6 +3,11 @@
 Knows: the words of a finding and how it is written as JSON. Pure data, so that ``render`` may
 import it.
 Leaves to others: finding out (``kernel``, ``bpf``) and printing (``render``).
+
+``faultprof doctor --json`` is one object. ``checks``: for each ``name``, ``state`` (``ok``,
+``limited``, ``missing``, ``unknown``), ``found``, ``cost`` and ``remedy``; ``modes``: for each
+``name``, whether it ``works``, ``why`` and the ``remedy``; ``kernel`` (``release``, ``build_id``,
+``machine``, ``distribution``; null: not known).
 """
 
 from __future__ import annotations

@@ -1,7 +1,18 @@
 """The fault path's functions on this kernel, as text and as JSON.
 
-Knows: 80 columns, sections by preset, the legend.
+Knows: 80 columns, sections by preset, the legend, and the fields of ``faultprof functions --json``.
 Leaves to others: what the functions are (``kernel.resolve``).
+
+JSON: one object. ``kernel`` (its release), ``attachable`` (to how many functions probes can attach;
+null: nobody can tell), ``debuginfo`` (whether there is any), ``obstacles`` (what keeps probes from
+attaching at all: ``why`` and ``remedy``), ``traceable`` (how many of the listed can be traced) and
+``functions``: for each ``name`` (mainline's), ``presets``, ``does``, ``source`` (its file in the
+kernel's source; null: not in the catalogue), ``how`` it appears here, ``resolution`` (as in
+recordings), ``symbol`` (what it is, or is part of; null: none), ``places`` (``symbol+0xoffset`` of
+inlined bodies), ``host`` (the function that it is inlined into), ``condition`` (under which a call
+of the host is one of it; null: none) and what that ``approximates``, ``kprobe`` and ``fentry``
+(whether such probes can attach), ``module``, ``reason`` (why it cannot be traced), ``beware`` (what
+to know of it) and the ``nearest`` names that can.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ Knows: the fields of ``faultprof report --json``.
 Leaves to others: choosing the tree (``analysis.tree``).
 
 One object. From the recording's metadata: ``command`` (list of words), ``kernel`` (``release``,
-``build_id``, ``machine``), ``cpu``, ``host``, ``created``, ``mode``, ``clock``, ``frequency`` (Hz),
-``runs`` (see ``RunInfo``; without ``contention``, which has a view of its own), ``options``,
-``ledger`` (``verdict``, ``counters``, ``notes``), ``calibration``, ``tool_version``,
-``schema_version``, and ``resolved`` (how logical functions were found). About the report:
+``build_id``, ``machine``), ``cpu`` (``model``, ``count``), ``host``, ``created``, ``mode``,
+``clock``, ``frequency`` (Hz), ``runs`` (see ``RunInfo``; without ``contention``, which has a view
+of its own), ``options``, ``ledger`` (``verdict``, ``counters``, and ``notes``, each with
+``severity`` and ``text``), ``calibration``, ``tool_version``, ``schema_version``, and ``resolved``
+(how logical functions were found). About the report:
 ``total_samples`` (what is 100 percent), ``percent_of`` (``absolute`` or ``relative``), ``run``,
 ``root`` and ``comms`` (null: all), ``min_percent``, ``hidden_nodes`` (cut from the tree; their
 samples remain in their callers'), ``functions`` and ``tree``.

@@ -6,7 +6,8 @@ Leaves to others: what a section says (its module).
 
 The object has, from the recording's metadata, ``command`` (list of words), ``kernel``
 (``release``, ``build_id``, ``machine``), ``created``, ``mode``, ``options``, ``ledger``
-(``verdict``, ``counters``, ``notes``) and ``schema_version``; ``run`` (null: all together) and
+(``verdict``, ``counters``, and ``notes``, each with ``severity`` and ``text``) and
+``schema_version``; ``run`` (null: all together) and
 ``runs`` (of those shown, ``index``, ``wall_s`` and ``on_cpu_s``); then ``occupancy``, ``locks``,
 ``folio``, ``yield``, ``outcomes`` and ``order``, each null where it was not recorded. What these
 hold is said in the modules of their names. Times are in nanoseconds unless a name ends otherwise; a
