@@ -63,7 +63,7 @@ class Program:
         self._lent = lent or {}
         self._maps: dict[str, Map] = {}
         self._descriptors: list[int] = []
-        self._loaded: list[int] = []  # the programs among these
+        self._loaded: list[tuple[str, int]] = []  # the programs among these, by function
         try:
             for spec in self._code.maps:
                 self._maps[spec.name] = self._lent.get(spec.name) or Map.create(spec)
@@ -83,8 +83,12 @@ class Program:
         """Load a program and return its file descriptor, which lives as long as this object."""
         fd = self.load_copy(function, kind, name=function)
         self._descriptors.append(fd)
-        self._loaded.append(fd)
+        self._loaded.append((function, fd))
         return fd
+
+    def misses(self, function: str) -> int:
+        """Return how often the kernel skipped a loaded program as it ran on that CPU already."""
+        return sum(syscall.recursion_misses(fd) for name, fd in self._loaded if name == function)
 
     def load_copy(
         self,
@@ -185,7 +189,7 @@ class Program:
 
     def costs(self) -> tuple[int, int]:
         """Return how often the programs have run, and for how many ns, while that was measured."""
-        return added_costs(syscall.run_stats(fd) for fd in self._loaded)
+        return added_costs(syscall.run_stats(fd) for _, fd in self._loaded)
 
     def close(self) -> None:
         """Detach everything and free the programs and maps; safe to repeat."""

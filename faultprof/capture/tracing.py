@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from faultprof.bpf.maps import Map
 from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
 from faultprof.bpf.probing import try_kprobe_multi
@@ -226,6 +227,19 @@ class Tracer:
     def lend_scope(self) -> Scope:
         """Return the scope for an engine beside this one, so that tasks are followed once."""
         return self.scope.borrowed(self._program)
+
+    def lend_shadow_stack(self) -> tuple[dict[str, int], dict[str, Map]]:
+        """Return knobs and maps for a program beside this one that includes shadow_stack.h."""
+        knobs = {"MULTIPLICITY": 1, "MAX_TASKS": _MAX_TASKS}
+        return knobs, {"tasks": self._program.map("tasks")}
+
+    def node_paths(self) -> dict[int, tuple[str, ...]]:
+        """Return the path of each node of the tree: its functions' names, root first."""
+        names = [one.name for one in self.plan.functions]
+        paths: dict[int, tuple[str, ...]] = {0: ()}
+        for node, (parent, function) in self._read_nodes().items():
+            paths[node] = (*paths[parent], names[function])
+        return paths
 
     def counters(self) -> dict[str, int]:
         """Return the program's counters as they are now."""

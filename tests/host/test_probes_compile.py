@@ -42,6 +42,25 @@ TRACE_NUMBERS = {
     "FLAG_FALLBACK": 2048,
 }
 
+LOCKS_NUMBERS = {
+    "MAX_WAITS": 16,
+    "MAX_STACKS": 16,
+    "MAX_TASKS": 16,
+    "MULTIPLICITY": 1,
+    "SIZE_MMAP_LOCK": 40,
+    **dict.fromkeys(
+        (
+            "OFFSET_TASK_STRUCT_STACK",
+            "OFFSET_TASK_STRUCT_MM",
+            "OFFSET_TASK_STRUCT_SIGHAND",
+            "OFFSET_MM_STRUCT_MMAP_LOCK",
+            "OFFSET_MM_STRUCT_PAGE_TABLE_LOCK",
+            "OFFSET_SIGHAND_STRUCT_SIGLOCK",
+        ),
+        8,
+    ),
+}
+
 COMPILE = """
 import json, sys
 from faultprof.bpf.program import Program
@@ -71,6 +90,12 @@ def test_sample(switches: dict[str, int]) -> None:
     assert "on_sample" in programs
     assert ("on_fault" in programs) == bool(switches["FAULT_LABELS"])
     assert ("on_fork" in programs) != bool(switches["SCOPE_ALL"])
+
+
+@pytest.mark.parametrize("switches", _combinations(("SCOPE_ALL", "TRACED")), ids=str)
+def test_locks(switches: dict[str, int]) -> None:
+    programs = _compile("locks.bpf.c", {**LOCKS_NUMBERS, **switches})
+    assert {"on_begin", "on_end"} <= programs
 
 
 @pytest.mark.parametrize("switches", _combinations(("SCOPE_ALL",)), ids=str)
