@@ -6,6 +6,7 @@
 #   PAGES=1,20 ROUNDS=5 OUT=DIR       the thread had PAGES=1,100,512
 #   VMLINUX=FILE OTHER_VMLINUX=FILE   kernels with debuginfo, for the question of inlining
 set -euo pipefail
+exec 3>&1
 
 faultprof=$(realpath -s "$(command -v "${1:-faultprof}")")
 pages=${PAGES:-1,20} rounds=${ROUNDS:-5}
@@ -16,9 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 say() { printf '\n== %s\n' "$*"; }
 run() {
-	printf '\n$ faultprof'
-	printf ' %q' "$@"
-	printf '\n'
+	printf '\n$ faultprof %s\n' "$*" >&3
 	"$faultprof" "$@"
 }
 
@@ -38,10 +37,14 @@ run compare "$out/rounds.txt"
 
 say "3. The kernel's own routines in it: folio_zero_user and copy_user_large_folio"
 clear=("$faultprof" workload run clear --pages "${pages##*,}" --rounds "$rounds")
-run record --preset clear --preset hugetlb --preset anon -o "$out/clear.fprof" -- "${clear[@]}"
+presets=(--preset clear --preset hugetlb --preset anon)
+if "$faultprof" functions --json | grep -q '"traceable": 0,'; then
+	presets=() # and no kprobes: sampled
+fi
+run record ${presets[@]+"${presets[@]}"} -o "$out/clear.fprof" -- "${clear[@]}"
 run report "$out/clear.fprof" --min-percent 0.5
 
-if "$faultprof" report "$out/clear.fprof" --source trace > /dev/null 2>&1; then
+if [[ ${#presets[@]} -gt 0 ]]; then
 	say "4. In which order are the sub-pages of a huge page cleared?"
 	run record --order -o "$out/order.fprof" -- "${clear[@]}"
 	run contention "$out/order.fprof"

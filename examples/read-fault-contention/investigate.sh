@@ -5,6 +5,7 @@
 #   FIGURES_ONLY=1  only the thread's figures; needs no root
 #   SIZE=64m TASKS=4 REPEAT=5 DELAYS=0,1us,2us OUT=DIR
 set -euo pipefail
+exec 3>&1
 
 faultprof=$(realpath -s "$(command -v "${1:-faultprof}")")
 size=${SIZE:-64m} tasks=${TASKS:-4} repeat=${REPEAT:-5} delays=${DELAYS:-0,1us,2us}
@@ -15,9 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 say() { printf '\n== %s\n' "$*"; }
 run() {
-	printf '\n$ faultprof'
-	printf ' %q' "$@"
-	printf '\n'
+	printf '\n$ faultprof %s\n' "$*" >&3
 	"$faultprof" "$@"
 }
 
