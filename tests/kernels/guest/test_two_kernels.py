@@ -17,6 +17,7 @@ from tests.running import record, run
 from .traced_shell import setting
 
 PAGES, ROUNDS = 3, 2
+ATTACH = ("--attach", "kprobe")  # all at once, which takes less than a second
 WAYS = {"do_huge_pmd_anonymous_page", "hugetlb_fault", "hugetlbfs_fallocate"}
 READ = "/dev/shm/faultprof-two-kernels"
 
@@ -32,8 +33,9 @@ def kept(tmp_path: Path) -> Iterator[None]:
 
 
 def test_reading_a_shared_file(tmp_path: Path) -> None:
-    workload = ("usemem", "-t", "2", "--readonly", "-f", READ, "16m")
-    record(tmp_path / "read.fprof", "--preset", "read", "--", *workload, mode="trace", timeout=300)
+    workload = ("usemem", "-t", "2", "--readonly", "-f", READ, "8m")
+    options = ("--preset", "read", *ATTACH)
+    record(tmp_path / "read.fprof", *options, "--", *workload, mode="trace", timeout=300)
 
 
 def test_the_kernels_own_routines_in_clearing_and_copying(tmp_path: Path, kernel: str) -> None:
@@ -42,7 +44,7 @@ def test_the_kernels_own_routines_in_clearing_and_copying(tmp_path: Path, kernel
     clear = ("workload", "run", "clear", "--pages", str(PAGES), "--rounds", str(ROUNDS))
     with setting("/sys/kernel/mm/transparent_hugepage/enabled", "madvise"):
         presets = ("--preset", "clear", "--preset", "hugetlb", "--preset", "anon")
-        record(out, *presets, "--", "faultprof", *clear, mode="trace", timeout=300)
+        record(out, *presets, *ATTACH, "--", "faultprof", *clear, mode="trace", timeout=300)
     done = run("report", out, "--json", timeout=300)
     assert done.returncode == 0, done.stderr
     calls: Counter[tuple[str, str]] = Counter()
