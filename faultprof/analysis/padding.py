@@ -9,6 +9,12 @@ If a calibration is right and the command's metric rises in a straight line with
 cost, the line through padded runs leads, at no cost, to the metric of the command without probes.
 Where it does not, the calibration is wrong on this command's paths, or the command answers to being
 held up in a way that is no straight line: contention.
+
+``faultprof calibrate --verify --json`` is one object: ``command``, ``probes`` and ``order`` (in
+words), ``seed``, ``metric`` and its ``unit``, ``unprobed`` (the metric without probes),
+``extrapolated`` (where the line leads) and the ``gap`` between the two (each ``value``, ``low``,
+``high``), ``verdict``, and ``padded``: for each of 1, 2 and 4 ``times`` the probes' cost, what was
+``achieved`` (the mean, in multiples) and the ``values`` of the metric.
 """
 
 from __future__ import annotations

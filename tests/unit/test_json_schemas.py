@@ -21,6 +21,7 @@ from faultprof.render.functions import functions_json
 from tests.unit.recordings import SESSION, recorded
 from tests.unit.test_calibration import CALIBRATION
 from tests.unit.test_catalogue_render import listing
+from tests.unit.test_padding import _found
 from tests.unit.test_perturbation import WALL, _runs, perturbation
 from tests.unit.traces import TRACED, traced
 
@@ -81,6 +82,7 @@ COMMANDS: dict[str, tuple[Made, tuple[str, ...]]] = {
         lambda _: perturbation(WALL, _runs(lambda us: 1 + 0.1 * us, noise=0.01)).to_json(),
         ("analysis.perturbation",),
     ),
+    "calibrate --verify": (lambda _: _found(2.0, 0.1, 0.1).to_json(), ("analysis.padding",)),
 }
 
 
