@@ -14,6 +14,7 @@ from typing import Any
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.tree import CallTree
 from faultprof.recording.metadata import IMPORT, Metadata
+from faultprof.render.contention.worst import contended_entries
 from faultprof.render.terminal import Terminal, sanitise
 
 _INDENT = 12
@@ -43,6 +44,7 @@ def sampled_entries(metadata: Metadata, selection: Selection) -> Iterator[tuple[
     """Yield what a header says of a recording of samples."""
     measured = (("mode", _mode(metadata)), ("samples", _samples(metadata, selection)))
     yield from entries(metadata, measured)
+    yield from contended_entries(selection.chosen_runs(metadata))
     if metadata.clock == "cpu-clock":
         yield "note", _INTERRUPTS
 

@@ -17,6 +17,7 @@ from faultprof.recording.calibration import calibration_of
 from faultprof.recording.metadata import Metadata
 from faultprof.recording.reader import Recording
 from faultprof.render.calibration import UNKNOWN, cost_text
+from faultprof.render.contention.worst import contended_entries
 from faultprof.render.cross_check import check_text, probes_text
 from faultprof.render.header import entries, entry, runs_text
 from faultprof.render.terminal import Terminal
@@ -96,6 +97,7 @@ def traced_entries(recording: Recording, selection: Selection) -> Iterator[tuple
     measured.append(("cost", cost))
     measured.append(("calls", f"{calls:,} in {runs_text(metadata, selection)}"))
     yield from entries(metadata, measured)
+    yield from contended_entries(selection.chosen_runs(metadata))
 
 
 def _mode(metadata: Metadata) -> str:

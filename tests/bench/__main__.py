@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from tests.bench import (
+    bench_contention,
     bench_help,
     bench_import,
     bench_labels,
@@ -35,6 +36,7 @@ SUBJECTS = {
     for module in (
         bench_throughput,
         bench_labels,
+        bench_contention,
         bench_programs,
         bench_pairs,
         bench_wait,

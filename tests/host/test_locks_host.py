@@ -6,74 +6,25 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from tests.running import FAULTPROF, run, verdict
+from tests.perf_locks import Both, by_both, compiled
+from tests.running import run, verdict
 
-SOURCE = Path(__file__).parent.parent / "contend.c"
 THREADS, MILLISECONDS = 8, 1500
 COUNT, TIME = 0.02, 0.05  # how far we may be from perf, in parts
-
-# tracefs need not be mounted here, and nobody else is to notice that it is.
-PERF = """
-mount -t tracefs none /sys/kernel/tracing
-perf lock record -a -o perf.data -- sh -c 'echo $$ >pid; touch ready; exec sleep 100' &
-perf=$!
-while [ ! -e ready ]; do sleep 0.05; done
-"$@" >ids
-status=$?
-kill $(cat pid)
-wait $perf
-perf lock contention -i perf.data -t >waits 2>&1  # which it prints where a pager would
-exit $status
-"""
-_LINE = re.compile(r"^ *(\d+) +([\d.]+) (\ws?) .* (\d+)   \S")
-_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-
-
-class Both(NamedTuple):
-    """What both tools say of one run of the workload."""
-
-    ours: dict[str, Any]
-    perf_waits: int
-    perf_ns: float
-    recording: Path
 
 
 @pytest.fixture(scope="module")
 def contend(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    binary = tmp_path_factory.mktemp("contend") / "contend"
-    subprocess.run(
-        ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", binary, SOURCE], check=True
-    )
-    return binary
+    return compiled(tmp_path_factory.mktemp("contend"))
 
 
 @pytest.fixture(scope="module")
 def both(contend: Path, tmp_path_factory: pytest.TempPathFactory) -> Both:
     directory = tmp_path_factory.mktemp("both")
-    recording = directory / "locks.fprof"
-    command = [*FAULTPROF, "record", "--mode", "sample", "--locks", "-o", recording, "--"]
-    command += [contend, str(THREADS), str(MILLISECONDS)]
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", PERF, "sh", *command],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    ids = set(map(int, (directory / "ids").read_text().split()))
-    assert len(ids) == THREADS + 1
-    waits, total = 0, 0.0
-    for line in (directory / "waits").read_text().splitlines():
-        if (found := _LINE.match(line)) and int(found[4]) in ids:
-            waits += int(found[1])
-            total += float(found[2]) * _UNITS[found[3]]
-    shown = run("contention", recording, "--json")
-    assert shown.returncode == 0, shown.stderr
-    return Both(json.loads(shown.stdout)["locks"], waits, total, recording)
+    return by_both(contend, directory, THREADS, MILLISECONDS, "--mode", "sample")
 
 
 def test_as_many_waits_as_perf_and_as_long(both: Both) -> None:

@@ -19,6 +19,7 @@ from faultprof.errors import ExitCode, FaultprofError, unsupported
 from faultprof.recording.contention import LOCKS, OCCUPANCY, PARTS
 from faultprof.recording.ledger import Ledger
 from faultprof.recording.metadata import RunInfo
+from faultprof.render.contention import report
 from faultprof.render.contention.report import section_module
 from tests.running import run
 from tests.unit.recordings import SESSION, recorded, session_metadata
@@ -109,6 +110,8 @@ def test_what_was_not_recorded_is_said(tmp_path: Path) -> None:
     data = json.loads(run("contention", "--json", cwd=tmp_path).stdout)
     assert [data[name] for name in PARTS] == [None] * len(PARTS)
     assert (data["run"], len(data["runs"])) == (None, 2)
+    for key in data:
+        assert f"``{key}``" in str(report.__doc__)
     done = run("contention", "--plot", "x.svg", cwd=tmp_path)
     assert (done.returncode, "has no contention to draw" in done.stderr) == (2, True)
     done = run("contention", "--run", "7", cwd=tmp_path)

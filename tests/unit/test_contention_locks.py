@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
+import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faultprof.analysis.contention import locks as analysed_locks
 from faultprof.analysis.contention.locks import Locks, merged
+from faultprof.analysis.selection import Selection
 from faultprof.kernel.lock_names import lock_taken_by, of_the_lock, of_the_probe, type_name
 from faultprof.kernel.variables import Variables
 from faultprof.recording.histogram import bucket_of, histogram_of
 from faultprof.recording.metadata import RunInfo
+from faultprof.recording.reader import read_recording
+from faultprof.render.contention import locks as shown_locks
+from faultprof.render.plots.contention import contention_figure
+from faultprof.render.plots.style import file_of, styled
 from tests.running import run
 from tests.unit.recordings import SESSION, recorded, session_metadata
 from tests.unit.traces import histogram
@@ -179,6 +187,69 @@ def test_the_section(tmp_path: Path) -> None:
         "p99_ns": one["locks"]["by_lock"][0]["p99_ns"],
         "histogram": [[histogram_of([0] * bucket_of(1000) + [1])[0][0], 10]],
     }
+
+
+def recorded_runs(path: Path, *runs: dict[str, Any]) -> None:
+    """Write a recording whose runs have these data of the part."""
+    infos = tuple(RunInfo(number, contention={"locks": one}) for number, one in enumerate(runs))
+    recorded(path, SESSION, replace(session_metadata(), runs=infos))
+
+
+def keys_of(value: Any) -> set[str]:
+    """Return all keys of an object and of those in it."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys_of, value.values()))
+    return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
+
+
+def test_every_key_is_documented(tmp_path: Path) -> None:
+    recorded_runs(tmp_path / "a.fprof", data([({5: 1}, {})], lost={}))
+    section = json.loads(run("contention", "a.fprof", "--json", cwd=tmp_path).stdout)["locks"]
+    said = {*re.findall(r"``(\w+)``", f"{shown_locks.__doc__}{analysed_locks.__doc__}")}
+    assert keys_of(section) <= said
+
+
+def test_a_report_names_the_worst_place(tmp_path: Path) -> None:
+    mm = {"type": "rwsem write", "lock": "mmap_lock", "how": "address", "caller": "vm_mmap"}
+    there = {"stack": ["root", "do_mmap", "vm_mmap", "down_write"]}
+    rows: list[Any] = [
+        ({4_000: 1}, {}),
+        ({3_000: 1}, {**mm, **there}),
+        ({2_000: 1}, {**mm, **there, "lock": None, "how": "unknown", "type": "mutex"}),
+    ]
+    recorded_runs(tmp_path / "a.fprof", data(rows))
+    shown = " ".join(run("report", "a.fprof", cwd=tmp_path).stdout.replace("#", "").split())
+    assert (
+        "contended vm_mmap < do_mmap < root: 5.00 µs of the 9.00 µs that tasks waited for kernel "
+        "locks, chiefly mmap_lock (rwsem write) (see contention)" in shown
+    )
+    nodes: list[Any] = [*rows, ({1_000: 1}, {"path": ["handle_mm_fault"], "stack": None})]
+    recorded_runs(tmp_path / "b.fprof", data(nodes, traced=True))
+    shown = run("report", "b.fprof", cwd=tmp_path).stdout
+    assert "contended handle_mm_fault: 1.00 µs of the 10.0 µs" in shown
+
+
+def test_nothing_is_said_where_nobody_waited(tmp_path: Path) -> None:
+    recorded_runs(tmp_path / "a.fprof", data([]))
+    shown = run("report", "a.fprof", cwd=tmp_path)
+    assert (shown.returncode, "contended" in shown.stdout) == (0, False)
+    recorded_runs(tmp_path / "b.fprof", {"waits": "none"})
+    shown = run("report", "b.fprof", cwd=tmp_path)
+    assert (shown.returncode, "contended not known" in shown.stdout) == (0, True)
+
+
+@given(_ROWS)
+@settings(max_examples=5, deadline=None)
+def test_every_recording_can_be_drawn(rows: Any) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "a.fprof")
+        recorded_runs(path, data(rows))
+        with styled():
+            figure = contention_figure(read_recording(path), Selection())
+            shown = file_of(figure, "svg").decode()
+    for lock, waited in Locks.from_json(data(rows)).by_lock():
+        assert f"{lock.label} ({lock.type})" in shown
+        assert f", {waited.waits:,} waits" in shown
 
 
 def test_no_wait_is_no_table(tmp_path: Path) -> None:

@@ -127,6 +127,11 @@ class Lock:
     how: str
     caller: str | None = None
 
+    @property
+    def label(self) -> str:
+        """What to call it."""
+        return self.name or f"unknown, in {self.caller or '?'}"
+
 
 @dataclass(frozen=True, slots=True)
 class Locks:

@@ -132,9 +132,8 @@ def _columns(waited: Waited, glyphs: Glyphs) -> str:
 
 
 def _lock_text(lock: Lock) -> str:
-    name = sanitise(lock.name) if lock.name else f"unknown, in {sanitise(lock.caller or '?')}"
     room = _NAME - len(lock.type) - 4
-    return f"{name[:room]} ({lock.type})"
+    return f"{sanitise(lock.label)[:room]} ({lock.type})"
 
 
 def _place_text(path: Sequence[str]) -> str:

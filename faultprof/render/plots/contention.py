@@ -11,22 +11,28 @@ from typing import Any, NamedTuple
 
 from faultprof.analysis.selection import Selection
 from faultprof.errors import FaultprofError
+from faultprof.recording.contention import LOCKS
 from faultprof.recording.metadata import RunInfo
 from faultprof.recording.reader import Recording
 from faultprof.render.contention.report import runs_with
+from faultprof.render.plots.locks import draw_waits, draw_waits_by_lock
 from faultprof.render.plots.style import WIDTH, new_figure
 
 _PANEL_HEIGHT = 2.6  # inches
 
 
 class Panel(NamedTuple):
-    """What is drawn of a part, into axes of its own; ``draw`` returns whether there was any."""
+    """What is drawn of a part, into axes of its own, from the runs that have it."""
 
     part: str
     draw: Callable[[Any, Sequence[RunInfo]], None]
 
 
-PANELS: tuple[Panel, ...] = ()
+# In the order in which they stand below each other.
+PANELS: tuple[Panel, ...] = (
+    Panel(LOCKS, draw_waits),
+    Panel(LOCKS, draw_waits_by_lock),
+)
 
 
 def contention_figure(recording: Recording, selection: Selection) -> Any:

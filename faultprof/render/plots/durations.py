@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from faultprof.analysis.calls import Calls
 from faultprof.errors import FaultprofError
-from faultprof.recording.histogram import BUCKETS, bucket_lower_ns, bucket_of
+from faultprof.recording.histogram import BUCKETS, Histogram, bucket_lower_ns, bucket_of
 from faultprof.render.plots.style import LINES, brief, colour, legend, new_figure, time_axis
 from faultprof.render.terminal import UNICODE
 from faultprof.render.units import prose
@@ -76,10 +76,15 @@ def heights(calls: Calls) -> tuple[list[float], list[float]]:
     A height times the doublings between its edges is the percentage of the calls there; together
     these are 100.
     """
-    counts = {bucket_of(upper): count for upper, count in calls.histogram}
+    return steps_of(calls.histogram, calls.max_ns or 0)
+
+
+def steps_of(histogram: Histogram, max_ns: int) -> tuple[list[float], list[float]]:
+    """Return the same of a histogram that holds something, and the longest duration in it."""
+    counts = {bucket_of(upper): count for upper, count in histogram}
     first, last = min(counts), max(counts)
     edges = [_edge(bucket) for bucket in range(first, last + 1)]
-    edges.append(_edge(last + 1) if last + 1 < BUCKETS else max(2 * edges[-1], calls.max_ns or 0))
+    edges.append(_edge(last + 1) if last + 1 < BUCKETS else max(2 * edges[-1], max_ns))
     total = sum(counts.values())
     steps = [
         100 * counts.get(bucket, 0) / total / math.log2(right / left)
