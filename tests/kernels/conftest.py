@@ -55,15 +55,15 @@ class GuestSessions:
             raise VmError("the guest session came to its end without this test")
         return finished.outcomes[test]
 
-    def recordings(self, kernel: str) -> Mapping[str, bytes]:
-        """Return what the tests of a kernel's session have left; nothing where none was selected.
+    def recordings(self, kernel: str) -> Mapping[str, bytes] | None:
+        """Return what the tests of a kernel's session have left; None where none was selected.
 
         Raises:
             VmError: the session did not come to its end.
         """
         test = next(iter(self.tests.get(kernel, ())), None)
         if test is None:
-            return {}
+            return None
         self.outcome(kernel, test)
         return self._sessions[kernel].result().recordings
 

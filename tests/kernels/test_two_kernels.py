@@ -37,8 +37,9 @@ def pair(workload: str, tmp_path: Path, request: pytest.FixtureRequest) -> tuple
             left = request.config.stash[SESSIONS].recordings(kernel)
         except UnavailableError as error:
             pytest.skip(str(error))
-        if not left:
+        if left is None:
             pytest.skip(f"no test of guest/test_two_kernels.py was selected for {kernel}")
+        assert f"{workload}.fprof" in left, f"the tests on {kernel} left no recording"
         files.append(tmp_path / f"{kernel}.fprof")
         files[-1].write_bytes(left[f"{workload}.fprof"])
     return files[0], files[1]
