@@ -26,6 +26,7 @@ struct probe_registers {
 #define REGISTER_ARGUMENT_4(regs) ((regs)->r8)
 #define REGISTER_RESULT(regs) ((regs)->ax)
 #define REGISTER_STACK(regs) ((regs)->sp)
+#define REGISTER_INSTRUCTION(regs) ((regs)->ip)
 #define INTERRUPTS_ON(regs) (((regs)->flags & 0x200) != 0) /* X86_EFLAGS_IF */
 
 #elif defined(__aarch64__) || defined(__TARGET_ARCH_arm64)
@@ -42,6 +43,7 @@ struct probe_registers {
 #define REGISTER_ARGUMENT_4(regs) ((regs)->regs[4])
 #define REGISTER_RESULT(regs) ((regs)->regs[0])
 #define REGISTER_STACK(regs) ((regs)->sp)
+#define REGISTER_INSTRUCTION(regs) ((regs)->pc)
 #define INTERRUPTS_ON(regs) (((regs)->pstate & 0x80) == 0) /* PSR_I_BIT masks them */
 
 #else
@@ -105,6 +107,12 @@ static __always_inline u64 probe_cookie(void *ctx)
 static __always_inline u64 probe_stack(struct probe_registers *regs)
 {
 	return REGISTER_STACK(regs);
+}
+
+/* Where the code stands that a kprobe or a timer has interrupted; either has registers. */
+static __always_inline u64 probe_instruction(struct probe_registers *regs)
+{
+	return REGISTER_INSTRUCTION(regs);
 }
 
 /* Whether the probed code runs with interrupts on; of a kprobe only, others have no registers. */

@@ -6,6 +6,7 @@
  * Knobs:
  *   MAX_TASKS     tasks that can be inside traced functions at one time
  *   MULTIPLICITY  1: also tell how many calls of each callee one call makes
+ *   OCCUPANCY     1: also know what a task is inside of, see occupancy.h; of so many FUNCTIONS
  */
 #ifndef FAULTPROF_SHADOW_STACK_H
 #define FAULTPROF_SHADOW_STACK_H
@@ -31,6 +32,17 @@ struct callee {
 	u32 calls;
 };
 
+#if OCCUPANCY
+
+#define INSIDE_WORDS ((FUNCTIONS + 63) / 64)
+
+/* A set of functions. */
+struct inside {
+	u64 words[INSIDE_WORDS];
+};
+
+#endif
+
 struct frame {
 	u64 start;
 	u64 stack;
@@ -44,6 +56,10 @@ struct frame {
 	u64 callees;
 	struct callee callee[MAX_CALLEES];
 #endif
+#if OCCUPANCY
+	u64 occupancy;               /* at the entry; 0: not looked at */
+	struct inside inside_before; /* what the task was inside of without this call */
+#endif
 };
 
 struct task_trace {
@@ -54,6 +70,9 @@ struct task_trace {
 	u32 depth;
 	u32 too_deep;     /* entries above MAX_DEPTH that have yet to return */
 	struct frame frames[MAX_DEPTH];
+#if OCCUPANCY
+	struct inside inside;
+#endif
 };
 
 BPF_HASH(tasks, u64, struct task_trace, MAX_TASKS);

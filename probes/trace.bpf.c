@@ -22,6 +22,7 @@
  *   MAX_TASKS     tasks that can be inside traced functions at one time
  *   MULTIPLICITY  1: also tell how many calls of each callee one call makes
  *   OFFCPU        1: also tell how long the task was not running (sched_switch)
+ *   OCCUPANCY     1: also tell how many CPUs are inside each function; see occupancy.h
  *   PAD           see pad.h
  *   READ_FAULT, COW_FAULT, SHARED_FAULT, SINGLE_PAGE, ANONYMOUS
  *                 numbers of the conditional functions; FUNCTIONS: not traced
@@ -40,6 +41,7 @@
 #include "scope.h"
 #include "access.h"
 #include "histogram.h"
+#include "occupancy.h"
 #include "pad.h"
 #include "shadow_stack.h"
 
@@ -154,6 +156,56 @@ static __always_inline u64 stack_here(struct task_trace *trace, void *ctx, int k
 		return probe_stack(ctx);
 	*(volatile u64 *)&trace->here = (u64)ctx;
 	return *(volatile u64 *)&trace->here;
+}
+
+/* What is inside of what; nothing at all without OCCUPANCY. */
+
+static __always_inline void occupancy_push(struct task_trace *trace, struct frame *frame,
+					   u32 function)
+{
+#if OCCUPANCY
+	frame->occupancy = 0;
+	copy_inside(&frame->inside_before, &trace->inside);
+	add_inside(&trace->inside, function);
+#endif
+}
+
+static __always_inline void occupancy_pop(struct task_trace *trace, struct frame *frame)
+{
+#if OCCUPANCY
+	copy_inside(&trace->inside, &frame->inside_before);
+#endif
+}
+
+/* Look at all slots if it is this call's turn; `inner` is told by a condition in the host. */
+static __always_inline void occupancy_look(struct slot *own, struct frame *host, u32 function,
+					   struct frame *inner, u32 conditional)
+{
+#if OCCUPANCY
+	if (!occupancy_is_due(own))
+		return;
+	host->occupancy = occupancy_at_entry(own, function);
+	if (inner)
+		inner->occupancy = occupancy_at_entry(own, conditional);
+#endif
+}
+
+static __always_inline void occupancy_publish(struct slot *own, struct task_trace *trace)
+{
+#if OCCUPANCY
+	if (own && trace)
+		copy_inside(&own->inside, &trace->inside);
+	else if (own)
+		clear_inside(&own->inside);
+#endif
+}
+
+static __always_inline void occupancy_finish(struct frame *frame, u64 ns, u64 offcpu_ns)
+{
+#if OCCUPANCY
+	if (frame->occupancy)
+		add_met(frame->function, frame->occupancy, ns, offcpu_ns);
+#endif
 }
 
 /* Return the node of `function` called from `parent`, made at need. */
@@ -282,9 +334,10 @@ static __always_inline void finish_top(struct task_trace *trace, u64 now)
 {
 	struct frame *frame = frame_at(trace, trace->depth - 1);
 	struct totals *total = totals.lookup((int *)&frame->node);
-	u64 ns = now - frame->start;
+	u64 ns = now - frame->start, offcpu_ns = trace->offcpu_ns - frame->offcpu_before;
 
 	trace->depth--;
+	occupancy_finish(frame, ns, offcpu_ns);
 	if (!total) {
 		pay_caller(trace, frame->children_ns);
 		return;
@@ -296,7 +349,7 @@ static __always_inline void finish_top(struct task_trace *trace, u64 now)
 	total->calls++;
 	total->inclusive_ns += ns;
 	total->self_ns += ns - frame->children_ns;
-	total->offcpu_ns += trace->offcpu_ns - frame->offcpu_before;
+	total->offcpu_ns += offcpu_ns;
 	histogram_add(total->histogram, ns);
 	pay_caller(trace, ns);
 }
@@ -332,6 +385,7 @@ static __always_inline struct frame *push(struct task_trace *trace, u64 stack, u
 	frame->function = function;
 	frame->conditional = 0;
 	frame->anonymous = 0;
+	occupancy_push(trace, frame, function);
 #if MULTIPLICITY
 	frame->callees = 0;
 #endif
@@ -388,6 +442,7 @@ static __always_inline int enter(void *ctx, int kind, u32 function, int what)
 {
 	struct task_trace *trace = current_trace();
 	struct frame *host, *inner = NULL;
+	struct slot *own = own_slot();
 	u32 conditional;
 	u64 stack;
 	int i;
@@ -402,6 +457,7 @@ static __always_inline int enter(void *ctx, int kind, u32 function, int what)
 	bump(STAT_ENTRIES);
 	NO_UNROLL
 	for (i = 0; i < MAX_UNSEEN && top_has_gone(trace, stack, function); i++) {
+		occupancy_pop(trace, frame_at(trace, trace->depth - 1));
 		drop_top(trace);
 		bump(STAT_NO_RETURN);
 	}
@@ -419,12 +475,14 @@ static __always_inline int enter(void *ctx, int kind, u32 function, int what)
 	if (what == FAULT_OUTCOME)
 		host->anonymous =
 			!read_u64(probe_argument(ctx, kind, 0), OFFSET_VM_AREA_STRUCT_VM_OPS);
+	occupancy_look(own, host, function, inner, conditional);
 	pad(function);
 	host->start = bpf_ktime_get_ns();
 	if (inner) {
 		inner->conditional = 1;
 		inner->start = host->start;
 	}
+	occupancy_publish(own, trace);
 	return 0;
 }
 
@@ -486,6 +544,9 @@ static __always_inline int leave(void *ctx, int kind, u32 function, int what)
 		bump(STAT_UNMATCHED);
 		return 0;
 	}
+	/* Early: what is counted below is not inside of the function any more. */
+	occupancy_pop(trace, frame_at(trace, trace->depth - 1 - above));
+	occupancy_publish(own_slot(), trace);
 	/* What is inlined here under a condition lies right above its host, if anywhere. */
 	if (above && frame_at(trace, trace->depth - above)->conditional)
 		above--, inner = true;
@@ -588,7 +649,7 @@ int leave_many(void *ctx)
 
 #endif
 
-#if OFFCPU
+#if OFFCPU || OCCUPANCY
 /* sched_switch(preempt, previous, next, ...) */
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -597,9 +658,10 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	u64 now;
 
 	trace = tasks.lookup(&previous);
-	if (trace && trace->depth)
+	if (OFFCPU && trace && trace->depth)
 		trace->switched_out = bpf_ktime_get_ns();
 	trace = tasks.lookup(&next);
+	occupancy_publish(own_slot(), trace);
 	if (trace && trace->switched_out) {
 		now = bpf_ktime_get_ns();
 		trace->offcpu_ns += now - trace->switched_out;

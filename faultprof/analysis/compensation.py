@@ -36,11 +36,13 @@ from faultprof.recording.calibration import (
     FAULT_FLAGS,
     FREE,
     HIT,
+    OCCUPANCY,
     Calibration,
     calibration_of,
 )
 
 if TYPE_CHECKING:
+    from faultprof.recording.metadata import Metadata
     from faultprof.recording.reader import Recording
 
 CONTENDED_SHARE = 0.05
@@ -116,7 +118,7 @@ def compensated_tree(
     tree = TraceTree.from_recording(recording, runs=runs, comms=comms)
     if calibration is None:
         return tree
-    kinds, costs = Kinds(recording.metadata.functions), costs_of(calibration)
+    kinds, costs = kinds_of(recording.metadata), costs_of(calibration)
     whole = compensate(tree, kinds, costs)
     chosen = [run for run in recording.traced if runs is None or run in runs]
     if len(chosen) < 2:
@@ -169,9 +171,11 @@ class Kinds:
 
     Args:
         functions: a recording's ``metadata.functions``; what is not understood has no cost.
+        occupancy: whether the pairs noted what their CPUs were inside of.
     """
 
-    def __init__(self, functions: Mapping[str, Any]) -> None:
+    def __init__(self, functions: Mapping[str, Any], *, occupancy: bool = False) -> None:
+        self._occupancy = OCCUPANCY if occupancy else ""
         known = {name: one for name, one in functions.items() if isinstance(one, Mapping)}
         self._functions = known
         self._hosts = {one.get("symbol") for one in known.values() if one.get("how") == "condition"}
@@ -191,15 +195,44 @@ class Kinds:
         if not isinstance(method, str):
             return None
         if function == "handle_mm_fault":
-            return method + FAULT_FLAGS
-        return method + CONDITION if one.get("symbol") in self._hosts else method
+            return method + FAULT_FLAGS + self._occupancy
+        is_host = one.get("symbol") in self._hosts
+        return method + (CONDITION if is_host else "") + self._occupancy
+
+
+def kinds_of(metadata: Metadata) -> Kinds:
+    """Return the kinds of probes that a recording had."""
+    runs = metadata.runs
+    return Kinds(metadata.functions, occupancy=any(OCCUPANCY[1:] in run.contention for run in runs))
 
 
 def cost_of(kind: str | None, costs: Costs) -> ProbeCost | None:
-    """Return what a kind of probe costs, without its feature where that was not calibrated."""
+    """Return what a kind of probe costs, without its features where these were not calibrated.
+
+    Occupancy was measured on plain pairs: with another feature, what it adds to a plain one counts.
+    """
     if kind is None:
         return None
-    return costs.get(kind) or costs.get(kind.partition("+")[0])
+    if kind in costs:
+        return costs[kind]
+    plain = kind.partition("+")[0]
+    if kind.endswith(OCCUPANCY):
+        without = cost_of(kind.removesuffix(OCCUPANCY), costs)
+        noting, pair = costs.get(plain + OCCUPANCY), costs.get(plain)
+        if without is None or noting is None or pair is None:
+            return without
+        return ProbeCost(
+            _plus(without.inner, _more(noting.inner, pair.inner)),
+            _plus(without.outer, _more(noting.outer, pair.outer)),
+        )
+    return costs.get(plain)
+
+
+def _more(one: Estimate, other: Estimate) -> Estimate:
+    """Return by how much a cost is above another, both off in the same direction."""
+    value = one.value - other.value
+    bounds = sorted((one.low - other.low, one.high - other.high))
+    return Estimate(value, min(bounds[0], value), max(bounds[1], value))
 
 
 def costs_by_function(functions: Mapping[str, Any], calibration: Calibration) -> dict[str, float]:

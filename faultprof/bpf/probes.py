@@ -105,7 +105,7 @@ class ProbeSet:
         else:
             self._attach_kprobe("leave_", point, constants, _RETURN)
 
-    def attach_together(self, cookies: Mapping[str, int]) -> None:
+    def attach_together(self, cookies: Mapping[str, int], *, returns: bool = True) -> None:
         """Probe the entries and returns of many functions by kprobes, attached all at once.
 
         The kernel attaches one by one at the price of a grace period each: in an emulated machine
@@ -113,6 +113,7 @@ class ProbeSet:
 
         Args:
             cookies: by symbol, what tells the functions apart in their common program.
+            returns: whether the returns are probed too.
 
         Raises:
             FaultprofError: one of the functions cannot be probed, or this kernel cannot do it (see
@@ -121,7 +122,8 @@ class ProbeSet:
         before = len(self._undo)
         try:
             self._link("enter_many", cookies, returns=False)
-            self._link("leave_many", cookies, returns=True)
+            if returns:
+                self._link("leave_many", cookies, returns=True)
         except (OSError, FaultprofError) as error:
             self._detach_down_to(before)
             raise _not_attached(ProbePoint(", ".join(cookies)), "kprobe") from error

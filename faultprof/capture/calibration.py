@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,10 +19,12 @@ from faultprof.bpf.probes import Method, ProbePoint
 from faultprof.capture.calibration_beside import measured_sample, measured_switch, switch_ns
 from faultprof.capture.calibration_loop import REPEATS, Bench, Loop, repeated
 from faultprof.capture.machine import cpu_info, kernel_info
+from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.scope import Scope
 from faultprof.capture.trace_plan import TracedFunction, TracePlan, What
 from faultprof.errors import FaultprofError
 from faultprof.kernel.conditions import Condition, Kind, Types
+from faultprof.kernel.cpus import online_cpus
 from faultprof.kernel.resolve import resolve
 from faultprof.kernel.resolved import How, Resolved
 from faultprof.kernel.selection import choose
@@ -31,6 +33,7 @@ from faultprof.recording.calibration import (
     CONDITION,
     FAULT_FLAGS,
     HIT,
+    OCCUPANCY,
     Calibration,
     Measured,
     Parts,
@@ -74,7 +77,8 @@ def calibrate(
     Args:
         threads: for each of these numbers of threads, up to ``MOST_THREADS``.
         methods: which ways of attaching; each with its features, and count-only probes.
-        beside: measure what is no pair of probes too, which takes longer and compensates nothing.
+        beside: measure too what only some recordings have, or what is no pair of probes and
+            compensates nothing; that takes longer.
         owner: whose cache is used for what is known of the kernel.
         say: told what is being measured.
 
@@ -98,6 +102,9 @@ def calibrate(
                 say(f"measuring probes, round {number + 1} of {_ROUNDS}")
                 rounds.go(missing)
             measured += rounds.measured()
+    if beside and view.types is not None:
+        say("measuring probes with occupancy")
+        measured += _with_occupancy(view, methods, tuple(threads), missing)
     if beside:
         say("measuring a sample")
         measured.append(measured_sample())
@@ -106,8 +113,23 @@ def calibrate(
     )
 
 
-def _opened(plan: TracePlan, types: Types) -> Bench:
-    bench = Bench(Scope(os.getpid()), plan, types)
+def _with_occupancy(
+    view: KernelView, methods: Sequence[Method], threads: Sequence[int], missing: dict[str, str]
+) -> list[Measured]:
+    """Measure plain pairs of a tracer that tells the occupancy; its programs are others."""
+    assert view.types is not None
+    subjects, _ = _subjects(view, methods, {OCCUPANCY: What.PLAIN}, hits=False)
+    plan = _plan(subjects)
+    knobs = OccupancyKnobs(len(plan.functions), max(online_cpus()) + 1)
+    with closing(Loop()) as loop, closing(_opened(plan, view.types, knobs)) as bench:
+        rounds = _Rounds(subjects, loop, bench, threads)
+        for _ in range(_ROUNDS):
+            rounds.go(missing)
+        return list(rounds.measured())
+
+
+def _opened(plan: TracePlan, types: Types, occupancy: OccupancyKnobs | None = None) -> Bench:
+    bench = Bench(Scope(os.getpid()), plan, types, occupancy=occupancy)
     bench.start()
     return bench
 
@@ -115,8 +137,15 @@ def _opened(plan: TracePlan, types: Types) -> Bench:
 # What is measured.
 
 
-def _subjects(view: KernelView, methods: Sequence[Method]) -> tuple[list[_Subject], dict[str, str]]:
+def _subjects(
+    view: KernelView,
+    methods: Sequence[Method],
+    features: Mapping[str, What] | None = None,
+    *,
+    hits: bool = True,
+) -> tuple[list[_Subject], dict[str, str]]:
     """Return what is measured, and why the rest is not; functions have yet to be numbered."""
+    features = features or _FEATURES
     empty, clock, caller = resolve(choose((), (_EMPTY, _CLOCK, _CALLER), view), view)
     missing: dict[str, str] = {}
     subjects: list[_Subject] = []
@@ -124,13 +153,15 @@ def _subjects(view: KernelView, methods: Sequence[Method]) -> tuple[list[_Subjec
         if view.types is None or not getattr(empty, method):
             missing[method] = _reason(view, empty, method)
             continue
-        for kind, what in _FEATURES.items():
+        for kind, what in features.items():
             above = _traced(caller, method) if getattr(caller, method) else None
             function = _traced(empty, method, what)
             subjects.append(_Subject(method + kind, function, caller=above))
         if getattr(clock, method):
-            plain = subjects[-len(_FEATURES)]
-            subjects[-len(_FEATURES)] = replace(plain, clock=_traced(clock, method))
+            plain = subjects[-len(features)]
+            subjects[-len(features)] = replace(plain, clock=_traced(clock, method))
+    if not hits:
+        return subjects, missing
     if "kprobe" in missing:
         missing[HIT] = missing["kprobe"]
     elif "kprobe" in methods:

@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from faultprof.bpf.program import Program
 from faultprof.bpf.syscall import run_raw_tracepoint
+from faultprof.capture.trace_knobs import TASK_HEAD
 from faultprof.capture.trace_plan import TracedFunction
 from faultprof.capture.trace_totals import NodeTotals
-from faultprof.capture.tracing import FRAME, TASK_HEAD, Tracer
+from faultprof.capture.tracing import Tracer
 from faultprof.errors import unsupported
 
 LOOPS = 1000
@@ -134,7 +135,9 @@ class Bench(Tracer):
             raw = record.tobytes()
             # Below its caller, if that is traced: the deepest frame that began since is the call's.
             for level in (1, 0):
-                start = int(FRAME.unpack_from(raw, TASK_HEAD.size + level * FRAME.size)[0])
+                start = int(
+                    self.frame.unpack_from(raw, TASK_HEAD.size + level * self.frame.size)[0]
+                )
                 if began <= start <= ended:
                     return start
         return None

@@ -7,6 +7,7 @@ Leaves to others: each of these steps (``kernel``, ``trace_plan``), tracing (``t
 
 from __future__ import annotations
 
+from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.scope import Scope
 from faultprof.capture.trace_plan import TracePlan, make_plan, missing_hosts
@@ -14,9 +15,11 @@ from faultprof.capture.tracing import Tracer
 from faultprof.errors import FaultprofError, unsupported
 from faultprof.kernel.catalogue import USUAL
 from faultprof.kernel.conditions import Types
+from faultprof.kernel.cpus import online_cpus
 from faultprof.kernel.resolve import resolve
 from faultprof.kernel.selection import choose, require_traceable
 from faultprof.kernel.view import KernelView
+from faultprof.recording.contention import OCCUPANCY
 
 
 def open_tracer(options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> Tracer:
@@ -31,7 +34,11 @@ def open_tracer(options: RecordOptions, scope: Scope, owner: tuple[int, int] | N
         FaultprofError: nothing of this can be traced here (exit code 3), or a name is unknown.
     """
     view = KernelView.read(owner=owner)
-    return Tracer(scope, trace_plan(options, view), _types(view), off_cpu=options.off_cpu)
+    plan = trace_plan(options, view)
+    occupancy = None
+    if OCCUPANCY in options.contention_parts:
+        occupancy = OccupancyKnobs(len(plan.functions), max(online_cpus()) + 1)
+    return Tracer(scope, plan, _types(view), off_cpu=options.off_cpu, occupancy=occupancy)
 
 
 def trace_plan(options: RecordOptions, view: KernelView) -> TracePlan:

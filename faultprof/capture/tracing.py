@@ -18,7 +18,9 @@ from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
 from faultprof.bpf.probing import try_kprobe_multi
 from faultprof.bpf.program import Program, added_costs
+from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.scope import Scope, TaskCounter
+from faultprof.capture.trace_knobs import TASK_HEAD, frame_layout, kernel_knobs
 from faultprof.capture.trace_plan import TracedFunction, TracePlan
 from faultprof.capture.trace_totals import (
     NodeTotals,
@@ -28,7 +30,7 @@ from faultprof.capture.trace_totals import (
     close_open_frames,
     totals_of,
 )
-from faultprof.errors import FaultprofError, unsupported
+from faultprof.errors import FaultprofError
 from faultprof.kernel.conditions import Types
 
 MAX_NODES = 1024
@@ -57,27 +59,9 @@ _STATS = (
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
-TASK_HEAD = struct.Struct("=QQQQII")
-FRAME = struct.Struct("=QQQQIHBB72x")  # the rest: how often its callees have been called
 
 # The longest that a program which has begun may take to end, with all that interrupts it.
 _SETTLE_SECONDS = 0.01
-
-# Fields whose offsets the program needs whatever is traced.
-_OFFSETS = (
-    ("task_struct", "stack"),
-    ("vm_fault", "flags"),
-    ("vm_fault", "vma"),
-    ("vm_area_struct", "vm_flags"),
-    ("vm_area_struct", "vm_ops"),
-    ("vm_operations_struct", "fault"),
-)
-_FLAGS = {
-    "FLAG_WRITE": ("fault_flag", "FAULT_FLAG_WRITE"),
-    "FLAG_TRIED": ("fault_flag", "FAULT_FLAG_TRIED"),
-    "FLAG_VMA_LOCK": ("fault_flag", "FAULT_FLAG_VMA_LOCK"),
-    "FLAG_FALLBACK": ("vm_fault_reason", "VM_FAULT_FALLBACK"),
-}
 
 
 @dataclass(slots=True)
@@ -110,6 +94,7 @@ class Tracer:
         plan: the functions.
         types: the running kernel's BTF.
         off_cpu: whether to tell waiting from working.
+        occupancy: knobs of probes/occupancy.h; None for a trace without it.
         padded: whether :meth:`pad` may make the probes dearer.
 
     Attributes:
@@ -125,12 +110,14 @@ class Tracer:
         types: Types,
         *,
         off_cpu: bool = True,
+        occupancy: OccupancyKnobs | None = None,
         padded: bool = False,
     ) -> None:
         self.scope = scope
         self.plan = plan
         self.types = types
         self.off_cpu = off_cpu
+        self.occupancy = occupancy
         self.padded = padded
         self.failed: dict[str, str] = {}
         self._misses_before: dict[str, int] = {}
@@ -139,6 +126,7 @@ class Tracer:
         self._together = kprobed if kprobed and try_kprobe_multi().works else []
         with ExitStack() as undo:
             self._program = undo.enter_context(Program("trace.bpf.c", self._knobs()))
+            self.frame = frame_layout(occupancy)
             for node in range(1, MAX_NODES):
                 self._program.push("free_nodes", node)
             self.scope.attach(self._program)
@@ -230,7 +218,12 @@ class Tracer:
 
     def lend_shadow_stack(self) -> tuple[dict[str, int], dict[str, Map]]:
         """Return knobs and maps for a program beside this one that includes shadow_stack.h."""
-        knobs = {"MULTIPLICITY": 1, "MAX_TASKS": _MAX_TASKS}
+        knobs = {
+            "MULTIPLICITY": 1,
+            "MAX_TASKS": _MAX_TASKS,
+            "OCCUPANCY": int(self.occupancy is not None),
+            "FUNCTIONS": len(self.plan.functions),
+        }
         return knobs, {"tasks": self._program.map("tasks")}
 
     def node_paths(self) -> dict[int, tuple[str, ...]]:
@@ -281,17 +274,23 @@ class Tracer:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
+    @property
+    def program(self) -> Program:
+        """The compiled trace.bpf.c; freed when the tracer is closed."""
+        return self._program
+
     def _knobs(self) -> dict[str, int]:
         alone = [one for one in self.plan.functions if one.points and one not in self._together]
         return {
             **self.scope.knobs(),
             **self.plan.knobs(),
-            **_kernel_knobs(self.types),
+            **kernel_knobs(self.types),
             "FENTRY": int(any(one.method == "fentry" for one in alone)),
             "KPROBE": int(any(one.method == "kprobe" for one in alone)),
             "KPROBE_MANY": int(bool(self._together)),
             "HITS": int(any(one.method is None for one in alone)),
             "OFFCPU": int(self.off_cpu),
+            **(self.occupancy.knobs() if self.occupancy is not None else {"OCCUPANCY": 0}),
             "PAD": int(self.padded),
             "MULTIPLICITY": 1,
             "MAX_NODES": MAX_NODES,
@@ -300,7 +299,7 @@ class Tracer:
 
     def _attach_tracepoints(self) -> None:
         programs = {"sched_process_free": "on_task_free"}
-        if self.off_cpu:
+        if self.off_cpu or self.occupancy is not None:
             programs["sched_switch"] = "on_switch"
         for tracepoint, function in programs.items():
             self._program.attach_raw_tracepoint(tracepoint, function)
@@ -367,7 +366,7 @@ class Tracer:
             record = state.tobytes()
             depth = min(TASK_HEAD.unpack_from(record)[4], _MAX_DEPTH)
             frames = [
-                FRAME.unpack_from(record, TASK_HEAD.size + level * FRAME.size)
+                self.frame.unpack_from(record, TASK_HEAD.size + level * self.frame.size)
                 for level in range(depth)
             ]
             if frames:
@@ -378,18 +377,3 @@ def _grown(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
     """Return by how much counters have grown, those that have."""
     grown = {name: count - before.get(name, 0) for name, count in counts.items()}
     return {name: count for name, count in grown.items() if count}
-
-
-def _kernel_knobs(types: Types) -> dict[str, int]:
-    """Return offsets and flags of this kernel; a missing one reads as 0 where that is harmless."""
-    knobs = {}
-    for structure, name in _OFFSETS:
-        offset = types.field_offset(structure, name)
-        if offset is None:
-            raise unsupported(
-                f"this kernel's BTF has no {structure}.{name}", "record with --mode sample"
-            )
-        knobs[f"OFFSET_{structure}_{name}".upper()] = offset
-    for knob, (enum, name) in _FLAGS.items():
-        knobs[knob] = types.enumerator(enum, name) or 0
-    return knobs

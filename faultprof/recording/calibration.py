@@ -30,6 +30,7 @@ HIT = "count-only"
 # What a pair's cost depends on beside how it is attached; stands behind the method.
 CONDITION = "+condition"  # tells an inlined function by a condition
 FAULT_FLAGS = "+fault"  # looks at a fault's flags
+OCCUPANCY = "+occupancy"  # notes what its CPU is inside of; may come behind another one
 
 SWITCH = "tracepoint"  # a context switch while the time off the CPU is recorded
 SAMPLE = "sample"  # a sample of the stack

@@ -13,6 +13,7 @@ from faultprof.recording.calibration import (
     CONDITION,
     FAULT_FLAGS,
     HIT,
+    OCCUPANCY,
     SAMPLE,
     SWITCH,
     Calibration,
@@ -30,7 +31,11 @@ _WORDS = {
     SWITCH: "context switch, with off-CPU times",
     SAMPLE: "sample of the stack",
 }
-_FEATURES = {CONDITION: ", with a condition", FAULT_FLAGS: ", with a fault's flags"}
+_FEATURES = {
+    CONDITION: ", with a condition",
+    FAULT_FLAGS: ", with a fault's flags",
+    OCCUPANCY: ", with occupancy",
+}
 _TITLES = ("threads", "ns a hit", "interval", "inside", "outside", "a", "b", "c", "d")
 _MEANING = (
     "of a pair; a: entry to clock, b: clock to body, c: body to clock, d: clock to return; inside "

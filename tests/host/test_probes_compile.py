@@ -12,8 +12,11 @@ import sys
 
 import pytest
 
+from faultprof.capture.contention.folio_probes import BITS, NAME_OFFSETS, OFFSETS
+from faultprof.capture.occupancy_knobs import OccupancyKnobs
+
 SAMPLE = ("SCOPE_ALL", "USER_STACKS", "FAULT_LABELS")
-TRACE = ("SCOPE_ALL", "OFFCPU")
+TRACE = ("SCOPE_ALL", "OFFCPU", "OCCUPANCY")
 TRACE_KINDS = ("FENTRY", "KPROBE", "KPROBE_MANY", "HITS")  # of programs; each stands by itself
 
 SAMPLE_NUMBERS = {"MAX_STACKS": 64, "FAULT_WRITE_BIT": 2}
@@ -40,6 +43,15 @@ TRACE_NUMBERS = {
     "FLAG_TRIED": 32,
     "FLAG_VMA_LOCK": 4096,
     "FLAG_FALLBACK": 2048,
+    **OccupancyKnobs(functions=9, cpus=4).knobs(),
+}
+ORDER_NUMBERS = {
+    "FUNCTIONS": 2,
+    "OFFSET_TASK_STRUCT_NVCSW": 8,
+    "OFFSET_TASK_STRUCT_NIVCSW": 16,
+    "OFFSET_FOLIO_FLAGS": 0,
+    "OFFSET_FOLIO_ORDER": 64,
+    "HEAD_BIT": 64,
 }
 
 LOCKS_NUMBERS = {
@@ -113,7 +125,8 @@ def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
     assert ("enter_template" in programs) == bool(switches["KPROBE"])
     assert ("enter_many" in programs) == bool(switches["KPROBE_MANY"])
     assert ("hit_template" in programs) == bool(switches["HITS"])
-    assert ("on_switch" in programs) == bool(switches["OFFCPU"])
+    assert ("on_switch" in programs) == bool(switches["OFFCPU"] or switches["OCCUPANCY"])
+    assert ({"on_timer", "on_tick"} <= programs) == bool(switches["OCCUPANCY"])
     fentry = {name for name in programs if name.startswith(("kfunc__", "kretfunc__"))}
     assert len(fentry) == 2 * switches["FENTRY"]
 
@@ -128,6 +141,51 @@ def test_perturb(method: str) -> None:
     programs = _compile("perturb.bpf.c", {"FENTRY": 0, "KPROBE": 0, **numbers, method: 1})
     assert "on_fork" in programs
     assert len([name for name in programs if name.endswith("template")]) == 2
+
+
+@pytest.mark.parametrize("switches", _combinations(("SCOPE_ALL", "NAMES")), ids=str)
+def test_folio(switches: dict[str, int]) -> None:
+    offsets = {**OFFSETS, **NAME_OFFSETS}
+    numbers = {"FUNCTIONS": 6, "MAX_TASKS": 16, "MAX_FILES": 16, "MAX_PAGES": 16, "KPROBE": 1}
+    numbers["MAX_PLACES"] = 16
+    knobs = {**dict.fromkeys((*offsets, *BITS), 8), **numbers, "KPROBE_MANY": 1, **switches}
+    programs = _compile("folio.bpf.c", knobs)
+    assert {"enter_template", "leave_template", "enter_many", "leave_many"} <= programs
+    assert ("on_fork" in programs) != bool(switches["SCOPE_ALL"])
+
+
+@pytest.mark.parametrize("method", ["FENTRY", "KPROBE"])
+@pytest.mark.parametrize("everything", [0, 1])
+def test_order(method: str, everything: int) -> None:
+    knobs = {"FENTRY": 0, "KPROBE": 0, **ORDER_NUMBERS, "SCOPE_ALL": everything, method: 1}
+    programs = _compile("order.bpf.c", knobs)
+    assert {"on_sample", "hit_template"} <= programs
+    assert len([name for name in programs if name.endswith("template")]) == 3
+
+
+LOAD = """
+import json, sys
+from faultprof.bpf.program import Program
+with Program(sys.argv[1], json.loads(sys.argv[2])) as program:
+    program.load("on_timer", "raw_tracepoint")
+    program.load("on_tick", "perf_event")
+    program.load("on_switch", "raw_tracepoint")
+    for name in ("enter_template", "leave_template"):
+        constants = {0x0FA70001: 7, 0x0FA70002: 0}
+        program.load_copy(name, "kprobe", name="x", constants=constants)
+"""
+
+
+@pytest.mark.parametrize(("functions", "cpus"), [(9, 1), (70, 64), (60, 256)])
+def test_occupancy_of_a_large_machine_passes_the_verifier(functions: int, cpus: int) -> None:
+    """It follows the reading of each CPU's slot for each function."""
+    none = dict.fromkeys(("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE"), functions)
+    others = dict.fromkeys(("ANONYMOUS", "MAP_PAGES", "FUNCTIONS"), functions)
+    knobs = {**TRACE_NUMBERS, **none, **others, **OccupancyKnobs(functions, cpus).knobs()}
+    knobs |= {"SCOPE_ALL": 0, "OFFCPU": 1, "FENTRY": 0, "KPROBE": 1, "KPROBE_MANY": 0, "HITS": 0}
+    command = [sys.executable, "-c", LOAD, "trace.bpf.c", json.dumps(knobs)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_trace_without_numbers_per_call() -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from faultprof.analysis.contention.folio import Folio
+from faultprof.analysis.contention.folio import merged as merged_folio
 from faultprof.analysis.contention.locks import Locks, merged
-from faultprof.recording.contention import LOCKS
+from faultprof.recording.contention import FOLIO, LOCKS
 from faultprof.recording.metadata import RunInfo
 
 
@@ -67,4 +69,17 @@ def _worst_lock(runs: Sequence[RunInfo]) -> Worst | None:
     )
 
 
-SOURCES: tuple[Source, ...] = (_worst_lock,)
+def _worst_folio(runs: Sequence[RunInfo]) -> Worst | None:
+    parts = [Folio.from_json(run.contention[FOLIO]) for run in runs if FOLIO in run.contention]
+    if not parts:
+        return None
+    folio = merged_folio(parts)
+    if not folio.waits or not folio.files:
+        return None
+    waits, file = folio.waits[0], folio.files[0]
+    path = tuple(name for name in (waits.caller, waits.function) if name)
+    total_ns = sum(one.ns for one in folio.waits)
+    return Worst(path, waits.ns, total_ns, "folios", f"those of {file.label}")
+
+
+SOURCES: tuple[Source, ...] = (_worst_lock, _worst_folio)

@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 
 from faultprof.analysis.selection import Selection
 from faultprof.errors import FaultprofError
-from faultprof.recording.contention import LOCKS
+from faultprof.recording.contention import FOLIO, LOCKS, OCCUPANCY, ORDER
 from faultprof.recording.metadata import RunInfo
 from faultprof.recording.reader import Recording
 from faultprof.render.contention.report import runs_with
+from faultprof.render.plots.folio_waits import draw_folio_waits
 from faultprof.render.plots.locks import draw_waits, draw_waits_by_lock
+from faultprof.render.plots.occupancy import draw_occupancy
+from faultprof.render.plots.order import draw_order
 from faultprof.render.plots.style import WIDTH, new_figure
 
 _PANEL_HEIGHT = 2.6  # inches
@@ -30,8 +33,11 @@ class Panel(NamedTuple):
 
 # In the order in which they stand below each other.
 PANELS: tuple[Panel, ...] = (
+    Panel(OCCUPANCY, draw_occupancy),
     Panel(LOCKS, draw_waits),
     Panel(LOCKS, draw_waits_by_lock),
+    Panel(FOLIO, draw_folio_waits),
+    Panel(ORDER, draw_order),
 )
 
 

@@ -15,8 +15,11 @@ from .apt import Archive
 from .errors import VmError, tool
 from .kernels import NATIVE, InstalledKernel, Kernel
 
-MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "ext4", "overlay")
-"""What `init.sh` needs; a kernel that does not list one as a module has it built in.
+MODULES = (
+    *("virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "ext4", "overlay"),
+    "fuse",
+)
+"""What `init.sh` and the tests need; a kernel that does not list one has it built in.
 
 crc32c_generic is what ext4 asks for by name at mount time on kernels up to 6.12.
 """

@@ -1,0 +1,31 @@
+"""Occupancy against what is known of a program, and against the trace beside it.
+
+Threads that do nothing but fault, each on a CPU of its own; see ../test_occupancy.py for four.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .occupied import check_mean, occupancy
+from .traced_shell import compiled
+
+CPUS = 2
+
+
+def test_one_thread_is_alone(tmp_path: Path) -> None:
+    found = occupancy(tmp_path / "x.fprof", compiled("faulters.c", tmp_path), threads=1)
+    for name, one in found["functions"].items():
+        assert {cpus for cpus, _ in one["inside"]} <= {0, 1}, name
+        assert {met["occupancy"] for met in one["by_occupancy"]} <= {1}, name
+        assert one["excess"] is None
+    check_mean(found)
+
+
+def test_as_many_threads_as_cpus(tmp_path: Path) -> None:
+    found = occupancy(tmp_path / "x.fprof", compiled("faulters.c", tmp_path), threads=CPUS)
+    fault = found["functions"]["handle_mm_fault"]
+    assert fault["most"] == CPUS
+    assert {cpus for cpus, _ in fault["inside"]} == {0, 1, 2}
+    assert {met["occupancy"] for met in fault["by_occupancy"]} == {1, 2}
+    check_mean(found)
