@@ -40,6 +40,7 @@
 
 #include "scope.h"
 #include "access.h"
+#include "fault.h"
 #include "histogram.h"
 #include "occupancy.h"
 #include "pad.h"
@@ -48,7 +49,6 @@
 #define PER_CALL_BUCKETS 8 /* 1, 2, up to 4, 8, 16, 32, 64, and more calls */
 #define PER_CALL_LAST ((1 << (PER_CALL_BUCKETS - 2)) + 1) /* the least that is "more" */
 #define MAX_UNSEEN 4 /* functions that return unseen between two hits that we see */
-#define VM_SHARED 0x8 /* linux/mm.h, since 2.6.12 */
 
 /* What is special about a function; faultprof/capture/trace_plan.py has the same numbers. */
 enum what {
@@ -395,17 +395,19 @@ static __always_inline struct frame *push(struct task_trace *trace, u64 stack, u
 	return frame;
 }
 
-/* Return which function do_fault() has inlined for this fault (mm/memory.c), or FUNCTIONS. */
+/* Return which function do_fault() has inlined for this fault, or FUNCTIONS. */
 static __always_inline u32 inlined_fault(u64 vmf)
 {
-	u64 vma = read_u64(vmf, OFFSET_VM_FAULT_VMA);
-	u64 ops = read_u64(vma, OFFSET_VM_AREA_STRUCT_VM_OPS);
-
-	if (!read_u64(ops, OFFSET_VM_OPERATIONS_STRUCT_FAULT))
-		return FUNCTIONS;
-	if (!(read_u32(vmf, OFFSET_VM_FAULT_FLAGS) & FLAG_WRITE))
+	switch (file_fault(vmf)) {
+	case FILE_READ:
 		return READ_FAULT;
-	return read_u64(vma, OFFSET_VM_AREA_STRUCT_VM_FLAGS) & VM_SHARED ? SHARED_FAULT : COW_FAULT;
+	case FILE_COW:
+		return COW_FAULT;
+	case FILE_SHARED:
+		return SHARED_FAULT;
+	default:
+		return FUNCTIONS;
+	}
 }
 
 /* Whether the function on top was called from `function`, with nothing traced in between. */

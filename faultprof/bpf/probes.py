@@ -225,7 +225,7 @@ class ProbeSet:
         self, prefix: str, point: ProbePoint, constants: Mapping[int, int], side: int
     ) -> None:
         fd = self._load(prefix, "kprobe", point, constants)
-        event = _event_name(prefix, point)
+        event = _event_name(prefix, point, fd)
         if side == _RETURN:
             # libbcc writes no offset into a kretprobe's definition, but passes the name on.
             where, offset, most = str(point), 0, _MAX_ACTIVE
@@ -250,8 +250,12 @@ class ProbeSet:
             self._undo.pop()()
 
 
-def _event_name(prefix: str, point: ProbePoint) -> str:
-    words = f"faultprof_{prefix}{point.symbol}_{point.offset}"
+def _event_name(prefix: str, point: ProbePoint, program: int) -> str:
+    """Return a name that no other probe of this process has, also not of the same function.
+
+    The kernel permits 64 letters, with ``_bcc_PID`` behind.
+    """
+    words = f"fprof_{prefix}{point.symbol}_{point.offset}_{program}"
     return "".join(char if char.isalnum() else "_" for char in words)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 
+from faultprof.capture.kernel_knobs import FAULT_FIELDS, bit_knobs, offset_knobs
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
-from faultprof.errors import unsupported
 from faultprof.kernel.conditions import Types
 
 TASK_HEAD = struct.Struct("=QQQQII")
@@ -18,14 +18,7 @@ TASK_HEAD = struct.Struct("=QQQQII")
 _CALLEES_BYTES = 72  # of a frame: how often its callees have been called
 
 # Fields whose offsets the program needs whatever is traced.
-_OFFSETS = (
-    ("task_struct", "stack"),
-    ("vm_fault", "flags"),
-    ("vm_fault", "vma"),
-    ("vm_area_struct", "vm_flags"),
-    ("vm_area_struct", "vm_ops"),
-    ("vm_operations_struct", "fault"),
-)
+_OFFSETS = (("task_struct", "stack"), *FAULT_FIELDS)
 _FLAGS = {
     "FLAG_WRITE": ("fault_flag", "FAULT_FLAG_WRITE"),
     "FLAG_TRIED": ("fault_flag", "FAULT_FLAG_TRIED"),
@@ -41,15 +34,5 @@ def frame_layout(occupancy: OccupancyKnobs | None) -> struct.Struct:
 
 
 def kernel_knobs(types: Types) -> dict[str, int]:
-    """Return offsets and flags of this kernel; a missing one reads as 0 where that is harmless."""
-    knobs = {}
-    for structure, name in _OFFSETS:
-        offset = types.field_offset(structure, name)
-        if offset is None:
-            raise unsupported(
-                f"this kernel's BTF has no {structure}.{name}", "record with --mode sample"
-            )
-        knobs[f"OFFSET_{structure}_{name}".upper()] = offset
-    for knob, (enum, name) in _FLAGS.items():
-        knobs[knob] = types.enumerator(enum, name) or 0
-    return knobs
+    """Return offsets and flags of this kernel; a missing flag reads as 0, which is harmless."""
+    return {**offset_knobs(types, _OFFSETS), **bit_knobs(types, _FLAGS)}

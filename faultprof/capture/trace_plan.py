@@ -110,7 +110,7 @@ def make_plan(resolved: Sequence[Resolved], attach: Attach, *, preempts: bool = 
         attach: ``fentry`` or ``kprobe`` force one way; ``auto`` takes the better that goes.
         preempts: whether the kernel preempts its own code.
     """
-    methods = _methods(attach, preempts)
+    methods = methods_in_order(attach, preempts)
     plan = TracePlan()
     special = _special(resolved)
     for one in resolved:
@@ -156,7 +156,7 @@ def _special(resolved: Iterable[Resolved]) -> dict[str, What]:
     return special
 
 
-def _methods(attach: Attach, preempts: bool) -> tuple[Method, ...]:
+def methods_in_order(attach: Attach, preempts: bool) -> tuple[Method, ...]:
     """Return the ways that may be taken, the best first.
 
     An fentry program disturbs least. But where the kernel preempts itself it can be preempted, and

@@ -16,6 +16,7 @@ from faultprof.errors import ExitCode, FaultprofError
 from faultprof.recording.histogram import BUCKETS, Histogram, bucket_lower_ns, bucket_of
 from faultprof.recording.per_call import NO_END, fewest
 from faultprof.recording.reader import Recording
+from faultprof.render.bars import bar
 from faultprof.render.header import entry
 from faultprof.render.names import label
 from faultprof.render.terminal import Glyphs, Terminal
@@ -134,9 +135,9 @@ def _rows(calls: Calls, terminal: Terminal) -> Iterator[str]:
     room = terminal.layout_width - len(_TITLE) - width - 2 * len(_GAP) - len(_MARKS) - 1
     yield f"{_TITLE}{_GAP}{'calls':>{width}}"
     for row, bound, count in zip(rows, bounds, counts, strict=True):
-        bar = _bar(row.calls / most, max(_SHORTEST_BAR, room), terminal.glyphs)
+        drawn = bar(row.calls / most, max(_SHORTEST_BAR, room), terminal.glyphs)
         marks = _marks(row, calls, terminal.glyphs)
-        yield f"{bound}{_GAP}{count:>{width}}{_GAP}{bar}{marks}".rstrip()
+        yield f"{bound}{_GAP}{count:>{width}}{_GAP}{drawn}{marks}".rstrip()
 
 
 def _edge_lines(edge: Edge, terminal: Terminal) -> Iterator[str]:
@@ -152,8 +153,8 @@ def _edge_lines(edge: Edge, terminal: Terminal) -> Iterator[str]:
     room = terminal.layout_width - len(_TIMES) - width - 2 * len(_GAP)
     yield f"{_TIMES}{_GAP}{'callers':>{width}}"
     for (upper, count), text in zip(edge.per_call, counts, strict=True):
-        bar = _bar(count / most, max(_SHORTEST_BAR, room), terminal.glyphs)
-        yield f"{_times(upper):>{len(_TIMES)}}{_GAP}{text:>{width}}{_GAP}{bar}".rstrip()
+        drawn = bar(count / most, max(_SHORTEST_BAR, room), terminal.glyphs)
+        yield f"{_times(upper):>{len(_TIMES)}}{_GAP}{text:>{width}}{_GAP}{drawn}".rstrip()
 
 
 def _times(most: int) -> str:
@@ -166,14 +167,6 @@ def _times(most: int) -> str:
 def _bounds(row: Bar, glyphs: Glyphs) -> str:
     end = "and more" if row.end_ns is None else duration(row.end_ns, glyphs)
     return f"{duration(row.lower_ns, glyphs):>{_BOUND}}{_GAP}{end:>{_BOUND}}"
-
-
-def _bar(share: float, room: int, glyphs: Glyphs) -> str:
-    """Draw ``share`` of ``room`` columns; anything at all shows."""
-    parts = len(glyphs.blocks) - 1
-    filled = max(round(share * room * parts), share > 0)
-    whole, rest = divmod(filled, parts)
-    return (glyphs.blocks[-1] * whole + glyphs.blocks[rest] * (rest > 0)).rstrip()
 
 
 def _marks(row: Bar, calls: Calls, glyphs: Glyphs) -> str:

@@ -16,7 +16,7 @@ from tests.kernels.vm import session
 from tests.kernels.vm.kernels import KERNELS
 
 KERNEL = "6.12"
-PARTS = ("folio",)
+PARTS = ("folio", "yield", "outcomes")
 PAGES = 500
 SHARED = "-t 4 --readonly -f /dev/shm/bench 16m"
 

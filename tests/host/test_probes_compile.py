@@ -20,17 +20,9 @@ TRACE = ("SCOPE_ALL", "OFFCPU", "OCCUPANCY")
 TRACE_KINDS = ("FENTRY", "KPROBE", "KPROBE_MANY", "HITS")  # of programs; each stands by itself
 
 SAMPLE_NUMBERS = {"MAX_STACKS": 64, "FAULT_WRITE_BIT": 2}
-TRACE_NUMBERS = {
-    "FUNCTIONS": 9,
-    "MAX_NODES": 16,
-    "MAX_TASKS": 16,
-    "MULTIPLICITY": 1,
-    **dict.fromkeys(
-        ("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS", "MAP_PAGES"), 9
-    ),
+FAULT_NUMBERS = {
     **dict.fromkeys(
         (
-            "OFFSET_TASK_STRUCT_STACK",
             "OFFSET_VM_FAULT_FLAGS",
             "OFFSET_VM_FAULT_VMA",
             "OFFSET_VM_AREA_STRUCT_VM_FLAGS",
@@ -42,6 +34,24 @@ TRACE_NUMBERS = {
     "FLAG_WRITE": 1,
     "FLAG_TRIED": 32,
     "FLAG_VMA_LOCK": 4096,
+}
+RESULT_NUMBERS = {
+    "RESULT_NOPAGE": 256,
+    "RESULT_RETRY": 1024,
+    "RESULT_MAJOR": 4,
+    "RESULT_ERROR": 115,
+    "RESULT_FALLBACK": 2048,
+}
+TRACE_NUMBERS = {
+    "FUNCTIONS": 9,
+    "MAX_NODES": 16,
+    "MAX_TASKS": 16,
+    "MULTIPLICITY": 1,
+    **dict.fromkeys(
+        ("READ_FAULT", "COW_FAULT", "SHARED_FAULT", "SINGLE_PAGE", "ANONYMOUS", "MAP_PAGES"), 9
+    ),
+    "OFFSET_TASK_STRUCT_STACK": 8,
+    **FAULT_NUMBERS,
     "FLAG_FALLBACK": 2048,
     **OccupancyKnobs(functions=9, cpus=4).knobs(),
 }
@@ -141,6 +151,20 @@ def test_perturb(method: str) -> None:
     programs = _compile("perturb.bpf.c", {"FENTRY": 0, "KPROBE": 0, **numbers, method: 1})
     assert "on_fork" in programs
     assert len([name for name in programs if name.endswith("template")]) == 2
+
+
+@pytest.mark.parametrize("method", ["FENTRY", "KPROBE"])
+@pytest.mark.parametrize("everything", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "knob"),
+    [("fault_around.bpf.c", "SET_ONE"), ("outcomes.bpf.c", "ANONYMOUS_BY_VMA")],
+)
+def test_parts_that_follow_faults(name: str, knob: str, everything: int, method: str) -> None:
+    numbers = {"FENTRY": 0, "KPROBE": 0, "MAX_TASKS": 16, **FAULT_NUMBERS, **RESULT_NUMBERS}
+    for value in (0, 1):
+        programs = _compile(name, {**numbers, "SCOPE_ALL": everything, knob: value, method: 1})
+        assert "on_task_free" in programs
+        assert len([name for name in programs if name.endswith("template")]) == 2
 
 
 @pytest.mark.parametrize("switches", _combinations(("SCOPE_ALL", "NAMES")), ids=str)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from faultprof.analysis.selection import Selection
 from faultprof.errors import FaultprofError
-from faultprof.recording.contention import FOLIO, LOCKS, OCCUPANCY, ORDER
+from faultprof.recording.contention import FOLIO, LOCKS, OCCUPANCY, ORDER, YIELD
 from faultprof.recording.metadata import RunInfo
 from faultprof.recording.reader import Recording
 from faultprof.render.contention.report import runs_with
@@ -20,6 +20,7 @@ from faultprof.render.plots.locks import draw_waits, draw_waits_by_lock
 from faultprof.render.plots.occupancy import draw_occupancy
 from faultprof.render.plots.order import draw_order
 from faultprof.render.plots.style import WIDTH, new_figure
+from faultprof.render.plots.yielding import draw_yield
 
 _PANEL_HEIGHT = 2.6  # inches
 
@@ -37,6 +38,7 @@ PANELS: tuple[Panel, ...] = (
     Panel(LOCKS, draw_waits),
     Panel(LOCKS, draw_waits_by_lock),
     Panel(FOLIO, draw_folio_waits),
+    Panel(YIELD, draw_yield),
     Panel(ORDER, draw_order),
 )
 
