@@ -2,7 +2,7 @@
 /*
  * Threads that collide on one resource, and that a delay outside of it makes faster.
  *
- * collide [-q] [THREADS [COMMITS [THINK_US [WORK_US]]]]    default: 4 100 1000 2000
+ * collide [-q] [THREADS [COMMITS [THINK_US [WORK_US]]]]    default: 4 20 16000 40000
  *
  * Each thread does transactions: it prepares (writes to PAGES fresh pages, and thinks for a random
  * time of THINK_US in the mean), claims the resource, works on it for WORK_US, and commits. A claim
@@ -19,10 +19,11 @@
  *
  * which rises with T up to T = (N - 1) W. Below, whatever makes the preparation *slower* makes the
  * program *faster*, although every thread does the preparation and nobody else waits for it: it
- * thins the claims out. With the default, T = W / 2, there is room for a factor of four.
+ * thins the claims out. With the default, T = 2 W / 5, there is room for a factor of six.
  *
- * Times are waited for by the clock and nothing is won by a faster machine, so that the effect is
- * the same on any that has a CPU for each thread, or threads that mostly sleep.
+ * Times are waited for by the clock and nothing is won by a faster machine: the effect is the same on
+ * any whose CPUs are idle. Where threads wait long for a CPU, that is a part of T, and T may be large
+ * enough without any delay.
  *
  * -q is the remedy: a claim waits in a queue until the resource is free. Then no work is lost, and
  * the preparation is off the critical path: another thread works meanwhile.
@@ -40,14 +41,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGES 16
+#define PAGES 64
 #define PAGE 4096UL
 #define MAX_THREADS 64
 
 static atomic_ulong holder;             /* the attempt that has the resource; 0: none */
 static atomic_ulong attempts, commits;  /* of all threads */
 static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
-static unsigned long wanted = 100, think_us = 1000, work_us = 2000;
+static unsigned long wanted = 20, think_us = 16000, work_us = 40000;
 static int queues;
 
 static void sleep_us(unsigned long us)

@@ -49,6 +49,7 @@ class Calls:
         histogram: the calls by duration, see ``recording.histogram``.
         overhead: what the probes put into the times (``compensation``); None when not known.
         per_call: the caller's calls that made these, by how many, see ``recording.per_call``.
+        contended: whether they fight, by what was recorded of contention (``contended``).
     """
 
     calls: int = 0
@@ -64,6 +65,7 @@ class Calls:
     histogram: Histogram = ()
     overhead: Overhead | None = None
     per_call: PerCall = ()
+    contended: bool = False
 
     @classmethod
     def of(cls, node: TracedNode) -> Calls:
@@ -152,6 +154,7 @@ def together(parts: Iterable[Calls]) -> Calls:
         histogram=added(part.histogram for part in parts),
         per_call=_added(part.per_call for part in parts),
         overhead=_overheads(parts),
+        contended=any(part.contended for part in parts),
     )
 
 

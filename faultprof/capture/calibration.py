@@ -1,9 +1,9 @@
 """Measures what probes cost here, each kind with the tracer's own programs and maps.
 
 Knows: the kinds of probes, and how the four parts of a pair are told apart.
-Leaves to others: the loop that hits them (``calibration_loop``), what is no pair of probes
-(``calibration_beside``), what a calibration is (``recording.calibration``) and keeping it
-(``calibration_store``).
+Leaves to others: the loop that hits them (``calibration_loop``), pairs on the fault path
+(``calibration_in_place``), what is no pair of probes (``calibration_beside``), what a calibration
+is (``recording.calibration``) and keeping it (``calibration_store``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from functools import partial
 
 from faultprof.bpf.probes import Method, ProbePoint
 from faultprof.capture.calibration_beside import measured_sample, measured_switch, switch_ns
-from faultprof.capture.calibration_loop import REPEATS, Bench, Loop, repeated
+from faultprof.capture.calibration_in_place import CALLED, CALLER, Faults, InPlace
+from faultprof.capture.calibration_loop import Bench, Loop, repeated
+from faultprof.capture.calibration_time import TimeLeft
 from faultprof.capture.machine import cpu_info, kernel_info
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.scope import Scope
@@ -43,6 +45,7 @@ from faultprof.recording.calibration import (
 METHODS: tuple[Method, ...] = ("kprobe", "fentry")
 
 _ROUNDS = 3
+_PARTS_REPEATS = 16  # each reads all tasks' shadow stacks
 
 # What the loop calls; see probes/calibrate.bpf.c.
 _EMPTY, _CLOCK = "bpf_get_numa_node_id", "bpf_ktime_get_boot_ns"
@@ -69,6 +72,7 @@ def calibrate(
     threads: Iterable[int] = (1,),
     methods: Sequence[Method] = METHODS,
     beside: bool = True,
+    seconds: float = float("inf"),
     owner: tuple[int, int] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Calibration:
@@ -79,29 +83,38 @@ def calibrate(
         methods: which ways of attaching; each with its features, and count-only probes.
         beside: measure too what only some recordings have, or what is no pair of probes and
             compensates nothing; that takes longer.
+        seconds: as many rounds as fit into these, at least one.
         owner: whose cache is used for what is known of the kernel.
         say: told what is being measured.
 
     Raises:
+        TooSlowError: not even one round fits.
         FaultprofError: nothing can be measured (exit code 3).
     """
+    time_left = TimeLeft(seconds)
     view = KernelView.read(owner=owner)
     subjects, missing = _subjects(view, methods)
     measured: list[Measured] = []
     if view.types is not None:
         plan = _plan(subjects)
+        places = dict(_places(plan, view, methods))
         switch = switch_ns() if beside else None
         with (
             closing(Loop()) as loop,
-            closing(_opened(plan, view.types)) as bench,
+            closing(_opened(plan, view.types, time_left)) as bench,
+            closing(Faults()) as faults,
         ):
             if switch is not None:
                 measured.append(measured_switch(switch))
-            rounds = _Rounds(subjects, loop, bench, tuple(threads))
+            rounds = _Rounds(subjects, loop, bench, tuple(threads), time_left)
             for number in range(_ROUNDS):
                 say(f"measuring probes, round {number + 1} of {_ROUNDS}")
                 rounds.go(missing)
-            measured += rounds.measured()
+                for place in places.values():
+                    place.go(bench, faults)
+                if not time_left.for_another(number + 1):
+                    break
+            measured += (_with_place(one, places) for one in rounds.measured())
     if beside and view.types is not None:
         say("measuring probes with occupancy")
         measured += _with_occupancy(view, methods, tuple(threads), missing)
@@ -121,16 +134,21 @@ def _with_occupancy(
     subjects, _ = _subjects(view, methods, {OCCUPANCY: What.PLAIN}, hits=False)
     plan = _plan(subjects)
     knobs = OccupancyKnobs(len(plan.functions), max(online_cpus()) + 1)
-    with closing(Loop()) as loop, closing(_opened(plan, view.types, knobs)) as bench:
-        rounds = _Rounds(subjects, loop, bench, threads)
+    unbounded = TimeLeft()
+    with closing(Loop()) as loop, closing(_opened(plan, view.types, unbounded, knobs)) as bench:
+        rounds = _Rounds(subjects, loop, bench, threads, unbounded)
         for _ in range(_ROUNDS):
             rounds.go(missing)
         return list(rounds.measured())
 
 
-def _opened(plan: TracePlan, types: Types, occupancy: OccupancyKnobs | None = None) -> Bench:
+def _opened(
+    plan: TracePlan, types: Types, time_left: TimeLeft, occupancy: OccupancyKnobs | None = None
+) -> Bench:
+    time_left.check()
     bench = Bench(Scope(os.getpid()), plan, types, occupancy=occupancy)
     bench.start()
+    time_left.rounds_begin()
     return bench
 
 
@@ -184,6 +202,26 @@ def _plan(subjects: list[_Subject]) -> TracePlan:
         assert function is not None
         subjects[place] = replace(one, function=function, clock=clock, caller=caller)
     return plan
+
+
+def _places(
+    plan: TracePlan, view: KernelView, methods: Sequence[Method]
+) -> Iterator[tuple[str, InPlace]]:
+    """Add the functions of the fault path to the plan; yield what is measured there."""
+    caller, called = resolve(choose((), (CALLER, CALLED), view), view)
+    for method in methods:
+        if getattr(caller, method) and getattr(called, method):
+            number = len(plan.functions)
+            above = replace(_traced(caller, method), number=number)
+            below = replace(_traced(called, method), number=number + 1)
+            plan.functions += [above, below]
+            yield method, InPlace(above, below)
+
+
+def _with_place(one: Measured, places: Mapping[str, InPlace]) -> Measured:
+    if one.kind not in places or one.threads > 1:
+        return one
+    return replace(one, in_place_ns=places[one.kind].cost())
 
 
 _FEATURES = {"": What.PLAIN, CONDITION: What.SET_PTE_RANGE, FAULT_FLAGS: What.HANDLE_MM_FAULT}
@@ -240,12 +278,18 @@ class _Rounds:
     """
 
     def __init__(
-        self, subjects: list[_Subject], loop: Loop, bench: Bench, threads: Sequence[int]
+        self,
+        subjects: list[_Subject],
+        loop: Loop,
+        bench: Bench,
+        threads: Sequence[int],
+        time_left: TimeLeft,
     ) -> None:
         self._subjects = subjects
         self._loop = loop
         self._bench = bench
         self._threads = threads
+        self._time_left = time_left
         self._base: dict[int, list[float]] = {count: [] for count in threads}
         self._found: dict[tuple[str, int], list[tuple[float, float]]] = {}
         self._parts: dict[str, Parts] = {}
@@ -257,6 +301,8 @@ class _Rounds:
         for one in self._subjects:
             if one.kind in missing:
                 continue
+            if (one.kind, self._threads[0]) not in self._found:  # in the first round
+                self._time_left.check()
             try:
                 with self._bench.attached(one.caller, one.function):
                     self._go(one)
@@ -310,7 +356,7 @@ def _shortest_call(loop: Loop) -> tuple[float, float]:
 
     Its clock counts the time that the machine was suspended too, the probes' does not.
     """
-    calls = [loop.moments() for _ in range(REPEATS)]
+    calls = [loop.moments() for _ in range(_PARTS_REPEATS)]
     began, body, ended = min(calls, key=lambda call: call[2] - call[0])
     return ended - began, body - (began + ended) / 2
 
@@ -321,7 +367,7 @@ def _parts(
     """Tell the parts of a pair apart; in each is a quarter of what the call takes anyway."""
     unprobed, ahead = call
     before, to_body, after = [], [], []
-    for _ in range(REPEATS):
+    for _ in range(_PARTS_REPEATS):
         began, body, ended = loop.moments()
         entered = bench.last_call(began, ended)
         if entered is not None:

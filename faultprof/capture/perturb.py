@@ -15,7 +15,7 @@ from pathlib import Path
 from faultprof.bpf.janitor import Janitor
 from faultprof.bpf.probes import Side
 from faultprof.capture.bundled import with_usemem
-from faultprof.capture.calibration_store import at_hand, stored
+from faultprof.capture.calibration_store import UNASKED_SECONDS, at_hand, stored
 from faultprof.capture.command import check_directory
 from faultprof.capture.dosing import DosedRun, DoseSession, Runner, blocks
 from faultprof.capture.identity import Identity
@@ -104,7 +104,7 @@ def run_perturbation(
         signals = undo.enter_context(Signals())
         undo.callback(Janitor().dismiss)
         if options.keep is not None:
-            at_hand(owner, say)  # while nothing is delayed yet
+            at_hand(owner, say, seconds=UNASKED_SECONDS)  # while nothing is delayed yet
         view = KernelView.read(owner=owner)
         longest = max(options.delays_ns) * (2 if options.jitter else 1)
         delayer = undo.enter_context(

@@ -209,15 +209,12 @@ class Session:
         return Engines(options, scope, owner, trace=False)
 
     def _calibration(self, owner: tuple[int, int] | None) -> Calibration | None:
-        """Return what ``faultprof calibrate`` found that probes cost here, where that is wanted.
-
-        Not measured on the spot: it takes minutes on an emulated machine, and nobody asked.
-        """
+        """Return what probes cost here, where that is wanted: kept, or measured in a moment."""
         if not self.options.calibrate:
             return None
-        from faultprof.capture.calibration_store import stored
+        from faultprof.capture.calibration_store import UNASKED_SECONDS, at_hand
 
-        return stored(owner)
+        return at_hand(owner, self.say, seconds=UNASKED_SECONDS)
 
     def _finish(self, record: _Recorder, signals: Signals) -> int:
         """Wait for a command that runs on after its recording; return the exit status."""

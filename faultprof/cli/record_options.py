@@ -90,7 +90,8 @@ OffCpuOption = Annotated[
 CalibrateOption = Annotated[
     bool,
     typer.Option(
-        help="Take what probes cost out of traced times, where calibrate has measured it."
+        help="Take what probes cost out of traced times; it is measured once, where that takes "
+        "5 s at the most, else by 'faultprof calibrate'."
     ),
 ]
 CheckOverheadOption = Annotated[

@@ -8,6 +8,9 @@ A loop that is repeated many times has a shortest time that belongs to the code 
 belong to interrupts, a hypervisor and cold caches. The cost is the minimum. Its interval reaches up
 to what 95 of 100 repeats stayed below, since a recording's own hits meet the same disturbances; and
 down by the distance between the two shortest, by which the minimum may yet have been missed.
+
+That is the least that a probe costs. What it costs in use, between other code, is more; a pair is
+measured on the fault path too.
 """
 
 from __future__ import annotations
@@ -81,6 +84,7 @@ class Measured:
         total_ns: all of one hit, or of one entry and return.
         inside_ns: the part inside the function's own interval; None where there is none.
         parts: the four parts of a pair; None where they were not told apart.
+        in_place_ns: all of a pair on the fault path; None where it was not measured there.
     """
 
     kind: str
@@ -89,6 +93,7 @@ class Measured:
     total_ns: Cost
     inside_ns: Cost | None = None
     parts: Parts | None = None
+    in_place_ns: Cost | None = None
 
     @property
     def outside_ns(self) -> Cost:
@@ -102,7 +107,7 @@ class Measured:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measured:
         """Rebuild from an element of ``probes``."""
-        inside, parts = data.get("inside_ns"), data.get("parts_ns")
+        inside, parts, place = (data.get(f"{name}_ns") for name in ("inside", "parts", "in_place"))
         return cls(
             str(data["kind"]),
             int(data["threads"]),
@@ -110,6 +115,7 @@ class Measured:
             _cost(data["total_ns"]),
             None if inside is None else _cost(inside),
             None if parts is None else Parts(**{k: float(v) for k, v in parts.items()}),
+            None if place is None else _cost(place),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -122,6 +128,7 @@ class Measured:
             "inside_ns": None if self.inside_ns is None else self.inside_ns.to_json(),
             "outside_ns": self.outside_ns.to_json(),
             "parts_ns": None if self.parts is None else asdict(self.parts),
+            "in_place_ns": None if self.in_place_ns is None else self.in_place_ns.to_json(),
         }
 
 

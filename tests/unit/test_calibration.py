@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultprof import __version__
-from faultprof.analysis.compensation import costs_of
+from faultprof.analysis.compensation import BY_PATH, costs_of
 from faultprof.analysis.selection import Selection
 from faultprof.analysis.statistics import Estimate
 from faultprof.errors import FaultprofError
@@ -37,10 +37,11 @@ KPROBE = Measured(
 )
 FENTRY = Measured("fentry", 1, 100, Cost(90, 88, 130), Cost(30, 29, 45))
 TWO = Measured("kprobe", 2, 100, Cost(520, 480, 900), Cost(125, 105, 200))
+HITS = (Measured(HIT, 1, 100, Cost(80, 79, 95)),)
 CALIBRATION = Calibration(
     kernel=KernelInfo("6.12.1", "ab" * 20, "x86_64"),
     cpu=CpuInfo("Some CPU", 4),
-    measured=(TWO, KPROBE, FENTRY, Measured(HIT, 1, 100, Cost(80, 79, 95))),
+    measured=(TWO, KPROBE, FENTRY, *HITS),
     missing={"sample": "no perf events\x1b[2J"},
     created="2026-01-02T03:04:05+00:00",
 )
@@ -58,8 +59,9 @@ def test_the_interval_leaves_out_the_slowest_repeats() -> None:
 
 
 def test_json_and_back() -> None:
-    data = json.loads(json.dumps(CALIBRATION.to_json()))
-    assert Calibration.from_json(data) == CALIBRATION
+    placed = replace(FENTRY, in_place_ns=Cost(150, 120, 200))
+    for one in (CALIBRATION, replace(CALIBRATION, measured=(placed,))):
+        assert Calibration.from_json(json.loads(json.dumps(one.to_json()))) == one
 
 
 def test_more_threads_widen_the_interval() -> None:
@@ -67,6 +69,27 @@ def test_more_threads_widen_the_interval() -> None:
     assert costs["kprobe"].inner == Estimate(120, 105, 200)
     assert costs["kprobe"].outer == Estimate(380, 375, 700)
     assert costs[HIT].inner == Estimate(0, 0, 0)
+
+
+def test_a_pair_costs_what_it_costs_in_place_and_at_the_least_what_it_does_in_a_loop() -> None:
+    placed = replace(KPROBE, in_place_ns=Cost(750, 600, 1_000))
+    feature = Measured("kprobe+condition", 1, 100, Cost(600, 590, 700), Cost(200, 190, 220))
+    costs = costs_of(replace(CALIBRATION, measured=(placed, feature, FENTRY, *HITS)))
+
+    def between(value: float, low: float, high: float) -> Estimate:
+        return Estimate(value, low * (1 - BY_PATH), high * (1 + BY_PATH))
+
+    assert costs["kprobe"].inner == between(180, 110, 240)
+    assert costs["kprobe"].outer == between(570, 380, 760)
+    assert costs["kprobe+condition"].inner == between(300, 190, 400)
+    assert costs[HIT].outer == between(120, 79, 160)
+    assert costs["fentry"].total == Estimate(90, 88, 130)  # nobody looked
+
+
+def test_noise_in_place_does_not_make_a_pair_cheaper_than_it_can_be() -> None:
+    placed = replace(FENTRY, in_place_ns=Cost(50, 20, 100))
+    cost = costs_of(replace(CALIBRATION, measured=(placed,)))["fentry"]
+    assert cost.total.value == 90
 
 
 def test_it_fits_one_kernel_cpu_and_version() -> None:
@@ -100,7 +123,7 @@ def test_a_table_for_people() -> None:
     lines = list(calibration_lines(CALIBRATION, Terminal()))
     pairs = [line.split()[3:] for line in lines if line.startswith("kprobe and kretprobe")]
     assert pairs[0][0] == "2"
-    assert pairs[1] == [*("1", "500", "490", "to", "600", "120", "380", "300", "70", "50", "80")]
+    assert " ".join(pairs[1]) == "1 500 490 to 600 - 120 380 300 70 50 80"
     assert not any("\x1b" in line for line in lines)
 
 

@@ -1,14 +1,13 @@
-"""What compensation recovers, and what delays of known length do: run by hand, not collected.
+"""What compensation recovers, and what delays do further: run by hand, not collected.
 
-Not in the suite while emulation decides: a dose, tried against none, came out 6% off; an index came
-out at 1.20; a parent's compensated time is up to 36% too long by fentry (see render/calibration).
+In a guest of an exact machine, each takes minutes on a busy host:
+python -m pytest -p no:cacheprovider -p no:hypothesispytest --confcutdir=tests/kernels/guest
+tests/kernels/guest/truth_answers.py
 
-In a guest: python -m pytest -p no:cacheprovider -p no:hypothesispytest
---confcutdir=tests/kernels/guest tests/kernels/guest/truth_answers.py
-
-Emulation runs in spells, fast and slow, and a virtual CPU that is not run has its delays all the
-same. Where a test compares times it therefore looks at the shortest calls, lets delays that are
-waited for by the clock outweigh everything else, and may be tried again (see comes_within).
+Seen so far on Linux 6.12, as numbers: below a parent that calls it 1, 10 and 100 times, a pair took
+1954, 1927 and 1887 ns by kprobe (in the loop 1908, on the fault path 1968), and 1137, 1112 and
+1073 ns by fentry (1050; 1131). The test of the dose failed by both ways, at a place not yet looked
+at; the others have not been run to their end.
 """
 
 from __future__ import annotations
@@ -16,37 +15,21 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import platform
-import subprocess
-from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
-NODE, CALLER, CALLEE = "__handle_mm_fault", "handle_mm_fault", "__alloc_frozen_pages_noprof"
+from tests.kernels.guest.test_truth import pages, perturb, small_pages
+
+__all__ = ["pages", "small_pages"]  # fixtures
+
+NODE = "__handle_mm_fault"
 DOSE_NS = 10_000
 PAGES = 1000
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Compile the program that writes to pages."""
-    program = tmp_path_factory.mktemp("pages") / "pages"
-    source = Path(__file__).with_name("pages.c")
-    subprocess.run(["cc", "-O1", "-o", program, source], check=True)
-    return str(program)
-
-
-@pytest.fixture
-def small_pages() -> Iterator[None]:
-    """Fault in pages of the base size, whatever the distribution's default is."""
-    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    before = setting.read_text().partition("[")[2].partition("]")[0]
-    setting.write_text("never")
-    yield
-    setting.write_text(before)
 
 
 @pytest.fixture(scope="module")
@@ -57,91 +40,65 @@ def view() -> Any:
     return KernelView.read()
 
 
-@pytest.mark.usefixtures("small_pages")
-def test_a_dose_is_measured_at_its_function_and_nowhere_else(pages: str, view: Any) -> None:
-    from faultprof.capture.perturbing import Delayer
-    from tests.running import comes_within
-
-    # The delays first: the tracer's newer probe at the same function then runs before them.
-    with closing(Delayer((NODE,), "entry", "kprobe", 2 * DOSE_NS, view)) as delayer:
-        assert comes_within(0.05, lambda: _deviation(pages, view, delayer))
-
-
-def _deviation(pages: str, view: Any, delayer: Any) -> float:
-    """Return the largest part of 10 us more of delay that is not where it should be.
-
-    Of one dose against another, and not against none: under emulation the code behind a wait has
-    gone cold, which costs a microsecond that no delay makes longer.
-    """
-    without, _ = _shortest_calls(pages, view, delayer, DOSE_NS)
-    with_dose, counts = _shortest_calls(pages, view, delayer, 2 * DOSE_NS)
-    assert counts.delayed == counts.due >= PAGES
-    assert counts.cut_short == counts.over_budget == counts.too_late == 0
-    grown = {name: with_dose[name] - without[name] for name in without}
-    print(f"without {without}, grown {grown}, mean delay {counts.delayed_ns / counts.delayed:.0f}")
-    # The caller's inclusive time has it once, through the node; the callee knows nothing of it.
-    wanted = {CALLER: DOSE_NS, NODE: DOSE_NS, CALLEE: 0}
-    return max(abs(grown[name] - ns) for name, ns in wanted.items()) / DOSE_NS
-
-
-def _shortest_calls(
-    pages: str, view: Any, delayer: Any, delay_ns: int
-) -> tuple[dict[str, int], Any]:
-    """Return the shortest call of each function, and what was delayed."""
-    from faultprof.capture.command import Command
-    from faultprof.capture.options import RecordOptions
-    from faultprof.capture.perturbing import Dose
-    from faultprof.capture.scope import Scope
-    from faultprof.capture.trace_setup import trace_plan
-    from faultprof.capture.tracing import Tracer
-
-    options = RecordOptions(Path(), functions=(CALLER, NODE, CALLEE), attach="kprobe")
-    plan = trace_plan(options, view)
-    command = Command((pages, str(PAGES)), None)
-    scope = Scope(command.pid, held=True)
-    delayer.aim(scope, Dose(delay_ns, budget_ns=10**12, seconds=600))
-    with closing(Tracer(scope, plan, view.types)) as tracer:
-        tracer.start()
-        command.release()
-        assert command.wait().status == 0
-        nodes = tracer.stop().nodes
-    (counts,), _ = delayer.done()
-    names = [one.name for one in plan.functions]
-    path = tuple(names.index(name) for name in (CALLER, NODE, CALLEE))
-    found = {names[path[depth]]: nodes[path[: depth + 1]].min_ns for depth in range(3)}
-    return found, counts
+# Delays.
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_delay_on_the_critical_path_has_an_index_of_one(pages: str) -> None:
-    from tests.running import comes_within
+@pytest.mark.parametrize("method", ["kprobe", "fentry"])
+def test_a_dose_is_measured_at_its_function_and_nowhere_else(
+    pages: str, method: str, tmp_path: Path
+) -> None:
+    options = ("--keep", str(tmp_path), "--attach", method)
+    perturb(NODE, f"0,{DOSE_NS}ns", 2, *options, command=(pages, str(PAGES)))
+    without = _self_ns(tmp_path / "delay-0ns.fprof")
+    dosed = _self_ns(tmp_path / f"delay-{DOSE_NS}ns.fprof")
+    often = {path for path, (calls, _) in dosed.items() if calls >= PAGES / 2}
+    assert any(path[-1] == NODE for path in often)
+    grown = {path[-1]: dosed[path][1] - without[path][1] for path in often}
+    print({name: round(ns) for name, ns in grown.items()})
+    assert grown.pop(NODE) == pytest.approx(DOSE_NS, rel=0.05)
+    assert len(grown) >= 2
+    for name, ns in grown.items():
+        assert abs(ns) < 0.05 * DOSE_NS, name
 
-    def deviation() -> float:
-        # 100 us a fault: what is waited for is more than what is worked.
-        found = _perturb(NODE, "0,50us,100us", 4, pages, "2000")
-        assert found["calls"] == pytest.approx(2_000, rel=0.1)
-        assert found["verdict"] == "on the critical path"
-        return abs(float(found["index"]["value"]) - 1.0)
 
-    assert comes_within(0.15, deviation)
+def _self_ns(recording: Path) -> dict[tuple[str, ...], tuple[int, float]]:
+    """Return the calls of each path, and the ns that one of them takes by itself."""
+    import faultprof
 
-
-def _perturb(function: str, delays: str, repeat: int, *command: str) -> dict[str, Any]:
-    from tests.running import run
-
-    options = ["--delay", delays, "--repeat", str(repeat), "--seed", "1", "--no-cost", "--json"]
-    done = run("perturb", "--at", function, *options, "--", *command, timeout=600)
-    assert done.returncode == 0, done.stderr
-    print(done.stderr)
-    found = json.loads(done.stdout)
-    print({name: found[name] for name in ("slope", "expected_slope", "index", "verdict")})
-    assert isinstance(found, dict)
+    tree = faultprof.load(recording).trace()
+    found: dict[tuple[str, ...], tuple[int, float]] = {}
+    paths: list[tuple[str, ...]] = []
+    for node in tree.nodes:
+        above = paths[node.parent] if node.parent >= 0 else ()
+        paths.append((*above, node.frame.function))
+        if node.calls.timed_calls:
+            found[paths[-1]] = node.calls.calls, node.calls.self_ns / node.calls.calls
     return found
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_what_is_delayed_can_be_chosen(pages: str) -> None:
+    """One of so many calls, on some CPUs, of several functions, by random times."""
+    command, delays = (pages, "2000"), "0,20us"
+    found = perturb(NODE, delays, 2, "--every", "10", command=command)
+    assert found["calls"] == pytest.approx(200, rel=0.1)
+    found = perturb(NODE, delays, 2, "--on-cpu", "1,3-5", command=command)
+    assert (found["calls"], found["verdict"]) == (0, "no effect")
+    found = perturb(NODE, delays, 2, "--on-cpu", "0", command=command)
+    assert found["calls"] == pytest.approx(2_000, rel=0.1)
+    found = perturb(NODE, delays, 3, "--jitter", "--at", "handle_mm_fault", command=command)
+    assert found["calls"] == pytest.approx(4_000, rel=0.1)
+    # Of two functions at once the index is still one; 4,000 times between none and 40 us each.
+    assert found["index"]["value"] == pytest.approx(1.0, abs=0.15)
+    (dose,) = (one for one in found["doses"] if one["delay_ns"])
+    assert dose["achieved_ns"] == pytest.approx(20_000, rel=0.05)
 
 
 # Compensation.
 
 CALLS = (1, 10, 100)
+REPEATS = 50
 PARENT, CHILD = "__x64_sys_process_vm_readv", "pin_user_pages_remote"
 
 
@@ -149,70 +106,95 @@ class _Vector(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-def _read_own_memory(calls: int) -> None:
-    """Make one call of the parent that calls the child so many times."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    source, target = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)
-    local = (_Vector * 1)(_Vector(ctypes.addressof(target), calls))
-    remote = (_Vector * calls)(
-        *(_Vector(ctypes.addressof(source) + 16 * n, 1) for n in range(calls))
-    )
-    one, many, none = ctypes.c_ulong(1), ctypes.c_ulong(calls), ctypes.c_ulong(0)
-    for _ in range(10):
-        assert libc.process_vm_readv(os.getpid(), local, one, remote, many, none) == calls
+class Reader:
+    """Calls the parent so that it calls the child so many times; what is passed is made once."""
+
+    def __init__(self, calls: int) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._source = ctypes.create_string_buffer(4096)
+        self._target = ctypes.create_string_buffer(4096)
+        start = ctypes.addressof(self._source)
+        local = (_Vector * 1)(_Vector(ctypes.addressof(self._target), calls))
+        remote = (_Vector * calls)(*(_Vector(start + 16 * n, 1) for n in range(calls)))
+        one, many, none = ctypes.c_ulong(1), ctypes.c_ulong(calls), ctypes.c_ulong(0)
+        read = self._libc.process_vm_readv
+        self._call = partial(read, os.getpid(), local, one, remote, many, none)
+
+    def __call__(self) -> None:
+        for _ in range(20):
+            self._call()
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the system call's name is x86's")
-def test_a_child_that_is_probed_too_is_taken_out_of_its_parent(view: Any) -> None:
+@pytest.mark.parametrize("method", ["kprobe", "fentry"])
+def test_a_child_that_is_probed_too_is_taken_out_of_its_parent(view: Any, method: Any) -> None:
+    """What the parent takes alone is what is left of it when the child's pairs are taken out.
+
+    Both times have the parent's own b + c in them, which so need not be known.
+    """
+    from faultprof.analysis.compensation import costs_of
     from faultprof.capture.calibration import calibrate
 
-    calibration = calibrate(beside=False)
-    assert not calibration.missing
-    for method in ("kprobe", "fentry"):
-        (cost,) = (one for one in calibration.measured if one.kind == method)
-        assert cost.inside_ns is not None
-        assert 0 < cost.inside_ns.value < cost.total_ns.value
-        inner, total = cost.inside_ns, cost.total_ns
-        alone = _mean_ns(view, method, (PARENT,))
-        both = _mean_ns(view, method, (PARENT, CHILD))
-        for calls in CALLS:
-            truth = alone[calls] - inner.value
-            raw = both[calls] - inner.value
-            low, value, high = (raw - calls * part for part in (total.high, total.value, total.low))
-            off = 100 * (value / truth - 1)
-            print(
-                f"{method} {calls}: alone {truth:.0f}, raw {raw:.0f}"
-                f" ({100 * (raw / truth - 1):+.0f}%), compensated {value:.0f} ({off:+.1f}%)"
-                f" [{low:.0f}, {high:.0f}]"
-            )
-            assert abs(off) <= 5 or low <= truth <= high
+    calibration = calibrate(methods=(method,), beside=False)
+    for one in calibration.measured:
+        print(one)
+    pair = costs_of(calibration)[method].total
+    alone = _ns_of_a_call(view, method, (PARENT,))
+    both = _ns_of_a_call(view, method, (PARENT, CHILD))
+    covered = {}
+    for calls in CALLS:
+        truth, raw = median(alone[calls]), median(both[calls])
+        left = raw - calls * pair.value
+        inside = [ns - calls * pair.high <= truth <= ns - calls * pair.low for ns in both[calls]]
+        covered[calls] = sum(inside)
+        print(
+            f"{method} {calls}: alone {truth:.0f}, raw {raw:.0f} ({raw / truth - 1:+.1%}),"
+            f" compensated {left:.0f} ({left / truth - 1:+.2%}), a pair took"
+            f" {(raw - truth) / calls:.0f} of {pair}, {covered[calls]} of {REPEATS} covered"
+        )
+        assert raw > 1.3 * truth
+    assert all(count >= 0.9 * REPEATS for count in covered.values())
 
 
-def _mean_ns(view: Any, method: str, names: tuple[str, ...]) -> dict[int, float]:
-    """Return by calls of the child what a call of the parent takes: the best of many means."""
+def _ns_of_a_call(view: Any, method: Any, names: tuple[str, ...]) -> dict[int, list[float]]:
+    """Return by calls of the child what a call of the parent takes, in the mean of each repeat."""
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.scope import Scope
     from faultprof.capture.trace_setup import trace_plan
     from faultprof.capture.tracing import Tracer
 
-    plan = trace_plan(RecordOptions(Path(), functions=names, attach=method), view)  # type: ignore[arg-type]
-    number = next(one.number for one in plan.functions if one.name == PARENT)
-    found: dict[int, float] = {}
+    plan = trace_plan(RecordOptions(Path(), functions=names, attach=method), view)
+    found: dict[int, list[float]] = {}
     with closing(Tracer(Scope(os.getpid()), plan, view.types, off_cpu=False)) as tracer:
         assert not tracer.failed
         tracer.start()
         for calls in CALLS:
-            best = float("inf")
-            for _ in range(8):
-                before = _so_far(tracer, number)
-                _read_own_memory(calls)
-                after = _so_far(tracer, number)
-                best = min(best, (after[1] - before[1]) / (after[0] - before[0]))
-            found[calls] = best
+            read = Reader(calls)
+            read()
+            found[calls] = []
+            for _ in range(REPEATS):
+                before = _so_far(tracer)
+                read()
+                after = _so_far(tracer)
+                found[calls].append((after[1] - before[1]) / (after[0] - before[0]))
     return found
 
 
-def _so_far(tracer: Any, number: int) -> tuple[int, int]:
-    nodes = [node for node, (_, one) in tracer._read_nodes().items() if one == number]
-    totals = [tracer._read_totals(node) for node in nodes]
-    return sum(one.calls for one in totals), sum(one.inclusive_ns for one in totals)
+def _so_far(tracer: Any) -> tuple[int, int]:
+    """Return calls and ns of the parent so far."""
+    totals = tracer.totals().get((PARENT,))
+    return (totals.calls, totals.inclusive_ns) if totals is not None else (0, 0)
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_the_line_through_padded_probes_leads_to_the_command_without_probes(pages: str) -> None:
+    from tests.running import run
+
+    options = ("--verify", "--repeat", "3", "--metric", "sys", "--json")
+    done = run("calibrate", *options, "--", pages, "2000", timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    print(found)
+    once, twice, four = (sum(one["values"]) / 3 for one in found["padded"])
+    without = found["unprobed"]["value"]
+    assert without < once < twice < four
+    assert abs(found["gap"]["value"]) < 0.1 * (once - without)

@@ -82,7 +82,6 @@ KERNELS = {
             modules=("test_trace_answers",),
         ),
         Kernel("6.12", _BOOKWORM, userland="bookworm", modules=EXACT, exact=True),
-        Kernel("7.3", ("trixie-backports",), userland="trixie", modules=EXACT, exact=True),
     )
 }
 

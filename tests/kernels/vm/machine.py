@@ -44,10 +44,10 @@ class Platform:
     """The kernel's name for the first serial port."""
 
 
-# An exact machine has no clock but the number of instructions: each takes 8 ns, on its one CPU.
+# An exact machine has no clock but the number of instructions: each takes 1 ns, on its one CPU.
 # What a piece of code takes is then a property of its path, and neither of the machine that
 # emulates it nor of what else that does: two runs differ by interrupts alone.
-_EXACT = ("-accel", "tcg,thread=single", "-icount", "shift=3,sleep=off")
+_EXACT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
 _FREE = ("-accel", "tcg,thread=multi")
 
 # Without AVX2, which QEMU 7.2 emulates wrongly: numpy's argsort, and with it np.unique, returned
