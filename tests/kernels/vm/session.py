@@ -27,7 +27,7 @@ OUTCOMES = Path("/results/outcomes.jsonl")
 RECORDINGS = Path("/results/recordings")
 """What guest tests leave there the outer session gets."""
 """Where the guest session leaves its outcomes."""
-TIMEOUT_S = 1200
+TIMEOUT_S = 2400
 RACES = 5
 """How often a session may start when QEMU's own race ends it."""
 TESTS_FAILED = 1
