@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -53,6 +54,18 @@ class GuestSessions:
         if test not in finished.outcomes:
             raise VmError("the guest session came to its end without this test")
         return finished.outcomes[test]
+
+    def recordings(self, kernel: str) -> Mapping[str, bytes] | None:
+        """Return what the tests of a kernel's session have left; None where none was selected.
+
+        Raises:
+            VmError: the session did not come to its end.
+        """
+        test = next(iter(self.tests.get(kernel, ())), None)
+        if test is None:
+            return None
+        self.outcome(kernel, test)
+        return self._sessions[kernel].result().recordings
 
     def summaries(self) -> list[str]:
         """Return a line for each session that came to its end."""

@@ -24,8 +24,10 @@ from .machine import Machine, Result
 from .source import source_tree
 
 OUTCOMES = Path("/results/outcomes.jsonl")
+RECORDINGS = Path("/results/recordings")
+"""What guest tests leave there the outer session gets."""
 """Where the guest session leaves its outcomes."""
-TIMEOUT_S = 1200
+TIMEOUT_S = 2400
 RACES = 5
 """How often a session may start when QEMU's own race ends it."""
 TESTS_FAILED = 1
@@ -69,6 +71,8 @@ class GuestSession:
     """By node id."""
     summary: str
     """One line: the kernel and how long it took."""
+    recordings: Mapping[str, bytes]
+    """What the tests left in RECORDINGS, by name."""
 
 
 def prepare(kernel: Kernel) -> Machine:
@@ -107,7 +111,12 @@ def run(
         f"{name} ({release}): {len(outcomes)} tests in {result.total_s:.1f} s, "
         f"{result.boot_s:.1f} s of it until the first command"
     )
-    return GuestSession({outcome.test: outcome for outcome in outcomes}, summary)
+    left = {
+        Path(path).name: data
+        for path, data in result.files.items()
+        if path.startswith(f"{RECORDINGS.name}/")
+    }
+    return GuestSession({outcome.test: outcome for outcome in outcomes}, summary, left)
 
 
 def _keep_bytecode(result: Result, directory: Path) -> None:
