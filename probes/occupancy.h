@@ -12,9 +12,9 @@
  *   has been all the while, and so stands for the whole time since the one before.
  * - One call in OCCUPANCY_EVERY looks, at its entry, how many are inside the same function, itself
  *   included; at its return its duration is added to what calls took at that occupancy. Which call
- *   is drawn by lot: counting would meet the same function of a fault again and again. The
- *   timer's latest reading would cost less, but is many calls old (faultprof/capture/contention/
- *   occupancy.py has the measurement).
+ *   is drawn by lot: counting would meet the same function of a fault again and again. All calls
+ *   could take the timer's latest reading instead, which costs a look-up each; but that is up to a
+ *   millisecond old, the time of a thousand short faults, and says nothing about who is inside now.
  *
  * Where a kprobe's program runs, the kernel skips a perf event's program on that CPU (both count in
  * bpf_prog_active): the timer's own CPU would seem to be inside traced functions too seldom. A raw

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from tests.running import FAULTPROF, run
 
+ENOUGH = 200  # waits to compare
+_ATTEMPTS = 5
 SOURCE = Path(__file__).parent / "contend.c"
 
 # tracefs need not be mounted here, and nobody else is to notice that it is.
@@ -49,6 +51,21 @@ def compiled(directory: Path) -> Path:
         ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", binary, SOURCE], check=True
     )
     return binary
+
+
+def contended(
+    contend: Path, directory: Path, threads: int, milliseconds: int, *options: str
+) -> Both:
+    """Run the program until its threads have met often, at both kinds of lock.
+
+    Where other work keeps the CPUs busy, two of the threads may hardly ever run at once.
+    """
+    for _ in range(_ATTEMPTS):
+        both = by_both(contend, directory, threads, milliseconds, *options)
+        locks = {one["lock"] for one in both.ours["by_lock"]}
+        if both.perf_waits > ENOUGH and {"mmap_lock", "pipe->mutex"} <= locks:
+            break
+    return both
 
 
 def by_both(contend: Path, directory: Path, threads: int, milliseconds: int, *options: str) -> Both:

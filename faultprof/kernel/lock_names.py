@@ -139,6 +139,7 @@ _TAKERS: tuple[tuple[str, Sequence[str], str], ...] = (
         ("rwlock read", "rwlock write", "rt-rwlock read", "rt-rwlock write"),
         "__do_wait do_wait release_task copy_process do_exit exit_notify",
     ),
+    ("pipe->mutex", ("mutex",), "anon_pipe_read anon_pipe_write pipe_read pipe_write"),
     ("pcpu_alloc_mutex", ("mutex",), "pcpu_alloc pcpu_alloc_noprof"),
     ("slab node list_lock", _SPINNING, "get_partial_node __slab_free"),
     ("split queue", _SPINNING, "deferred_split_folio"),

@@ -20,8 +20,8 @@ KERNEL = "6.12-exact"
 FUNCTION = "handle_mm_fault"
 PAGES = 500
 
-# One sample a second beside the trace: as good as none.
-_SAMPLES = "--clock cpu-clock -F 1"
+# One sample a second beside the trace: as good as none. Labels are for samples, at every fault.
+_SAMPLES = "--clock cpu-clock -F 1 --fault-labels off"
 _TRACE = f"faultprof record -q --mode trace -f {FUNCTION} {_SAMPLES} -o /tmp/x.fprof --attach"
 _ONE_LINER = (
     f"kprobe:{FUNCTION} {{ @start[tid] = nsecs; }} kretprobe:{FUNCTION} /@start[tid]/ "

@@ -16,7 +16,7 @@ from faultprof.capture.contention.folio_probes import BITS, NAME_OFFSETS, OFFSET
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
 
 SAMPLE = ("SCOPE_ALL", "USER_STACKS", "FAULT_LABELS")
-TRACE = ("SCOPE_ALL", "OFFCPU", "OCCUPANCY")
+TRACE = ("SCOPE_ALL", "OFFCPU")
 TRACE_KINDS = ("FENTRY", "KPROBE", "KPROBE_MANY", "HITS")  # of programs; each stands by itself
 
 SAMPLE_NUMBERS = {"MAX_STACKS": 64, "FAULT_WRITE_BIT": 2}
@@ -54,6 +54,7 @@ TRACE_NUMBERS = {
     **FAULT_NUMBERS,
     "FLAG_FALLBACK": 2048,
     **OccupancyKnobs(functions=9, cpus=4).knobs(),
+    "OCCUPANCY": 0,
 }
 ORDER_NUMBERS = {
     "FUNCTIONS": 2,
@@ -135,10 +136,17 @@ def test_trace(switches: dict[str, int], kinds: tuple[str, ...]) -> None:
     assert ("enter_template" in programs) == bool(switches["KPROBE"])
     assert ("enter_many" in programs) == bool(switches["KPROBE_MANY"])
     assert ("hit_template" in programs) == bool(switches["HITS"])
-    assert ("on_switch" in programs) == bool(switches["OFFCPU"] or switches["OCCUPANCY"])
-    assert ({"on_timer", "on_tick"} <= programs) == bool(switches["OCCUPANCY"])
+    assert ("on_switch" in programs) == bool(switches["OFFCPU"])
+    assert "on_timer" not in programs
     fentry = {name for name in programs if name.startswith(("kfunc__", "kretfunc__"))}
     assert len(fentry) == 2 * switches["FENTRY"]
+
+
+@pytest.mark.parametrize("switches", _combinations(TRACE), ids=str)
+def test_trace_with_occupancy(switches: dict[str, int]) -> None:
+    kinds = dict.fromkeys(TRACE_KINDS, 1)
+    programs = _compile("trace.bpf.c", {**TRACE_NUMBERS, **switches, **kinds, "OCCUPANCY": 1})
+    assert {"on_switch", "on_timer", "on_tick"} <= programs
 
 
 def test_calibrate() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,13 @@ def opened(required: tuple[str, ...], log: list[str]) -> Parts:
     return Parts(PARTS, required, SETTING, opener)
 
 
-def test_every_part_has_a_kind() -> None:
+def test_every_part_has_its_modules() -> None:
     assert tuple(KINDS) == PARTS
+    for name, kind in KINDS.items():
+        assert callable(import_module(f"faultprof.capture.contention.{kind.module}").open_part)
+        section = import_module(section_module(name))
+        assert callable(section.lines)
+        assert callable(section.as_json)
 
 
 def test_a_part_that_cannot_be_had_is_left_out_with_its_reason() -> None:
@@ -126,10 +131,7 @@ def test_a_run_keeps_what_its_parts_have() -> None:
     assert RunInfo.from_json({"index": 0}).contention == {}
 
 
-SHOWN = [name for name in PARTS if find_spec(section_module(name))]
-
-
-@pytest.mark.parametrize("part", SHOWN)
+@pytest.mark.parametrize("part", PARTS)
 def test_a_part_in_a_strange_shape_is_damage(tmp_path: Path, part: str) -> None:
     runs = (RunInfo(0, contention={part: {"no": "such thing"}}), RunInfo(1))
     metadata = replace(session_metadata(), runs=runs)

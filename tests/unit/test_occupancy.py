@@ -16,6 +16,7 @@ from faultprof.capture.trace_totals import NodeTotals
 from faultprof.recording.contention import OCCUPANCY
 from faultprof.recording.metadata import RunInfo
 from faultprof.render.contention import occupancy as section
+from faultprof.render.contention.worst import contended_entries
 from faultprof.render.terminal import ASCII, Terminal
 
 SECOND = 1_000_000_000
@@ -241,3 +242,15 @@ def test_the_plot_of_too_few_calls_says_so() -> None:
         axes = new_figure(2.0).subplots()
         draw_occupancy(axes, [RunInfo(0, wall_s=1.0, contention={OCCUPANCY: data()})])
         assert [text.get_text() for text in axes.texts] == ["too few calls"]
+
+
+def test_a_report_names_the_innermost_function_that_company_costs_most() -> None:
+    """What its callers lose is the same time again."""
+    outer = {**BUSY, "traced": {"calls": 40_000, "ns": 4 * SECOND}}
+    small = {**BUSY, "traced": {"calls": 40_000, "ns": SECOND}}
+    run = infos(data(outer=outer, busy=BUSY, small=small, quiet=QUIET))
+    ((key, text),) = contended_entries(run)
+    assert key == "contended"
+    lost = f"{3 * (1 - 550_000 / 1_375_000):.2f} s of the 3.00 s"
+    assert text.startswith(f"busy: {lost} that CPUs spent in it, more than calls alone in it take")
+    assert list(contended_entries(infos(data(quiet=QUIET)))) == []

@@ -187,6 +187,10 @@ class Locks:
         """Return the figures by node of the call tree, or kernel stack, the longest first."""
         return _grouped(self.waits, lambda one: one.place)
 
+    def by_label(self, label: Callable[[Path], str]) -> list[tuple[str, Waited]]:
+        """Return the same by what a place is called, which may leave callers out."""
+        return _grouped(self.waits, lambda one: label(one.place))
+
     def by_node(self) -> list[tuple[Path, Waited]]:
         """Return the figures by node of the call tree, without waits outside of it."""
         inside = [one for one in self.waits if one.path]

@@ -128,6 +128,11 @@ class FunctionOccupancy:
             (ns - calls * alone.mean_ns) / ns, math.hypot(baseline, math.sqrt(others)) / ns
         )
 
+    @property
+    def lost_ns(self) -> float:
+        """Time that company costs all calls; 0 where nothing is known of it."""
+        return self.excess.share * self.on_cpu_ns if self.excess is not None else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
@@ -157,12 +162,8 @@ class Occupancy:
     @property
     def contended(self) -> tuple[FunctionOccupancy, ...]:
         """The functions whose time grows with company beyond doubt, by time lost, falling."""
-        found = [
-            (one.excess.share * one.on_cpu_ns, one)
-            for one in self.functions
-            if one.excess is not None and one.excess.is_sure
-        ]
-        return tuple(one for _, one in sorted(found, key=lambda pair: -pair[0]))
+        found = [one for one in self.functions if one.excess is not None and one.excess.is_sure]
+        return tuple(sorted(found, key=lambda one: -one.lost_ns))
 
 
 def merged(infos: Iterable[RunInfo]) -> Occupancy:

@@ -14,20 +14,21 @@ from dataclasses import dataclass
 from faultprof.analysis.contention.folio import Folio
 from faultprof.analysis.contention.folio import merged as merged_folio
 from faultprof.analysis.contention.locks import Locks, merged
-from faultprof.recording.contention import FOLIO, LOCKS
+from faultprof.analysis.contention.occupancy import merged as merged_occupancy
+from faultprof.recording.contention import FOLIO, LOCKS, OCCUPANCY
 from faultprof.recording.metadata import RunInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """Where tasks have waited longest.
+    """Where tasks have waited longest, or CPUs have been held up most.
 
     Attributes:
         path: functions, root first: a node of the call tree, or a kernel stack.
-        total_ns: time waited there, all tasks together.
-        of_ns: time waited in all, as the part has it.
-        what: what is waited for, such as ``kernel locks``.
-        most: what most of it was for.
+        total_ns: time lost there, all tasks together.
+        of_ns: of how much, as the part has it.
+        what: what time that is, such as ``tasks waited for kernel locks``.
+        most: what most of it was for; "" when there is nothing to add.
     """
 
     path: tuple[str, ...]
@@ -64,9 +65,8 @@ def _worst_lock(runs: Sequence[RunInfo]) -> Worst | None:
         locks.traced, {}, tuple(one for one in locks.waits if one.place == path), 0, 0, 0, {}
     )
     lock, _ = there.by_lock()[0]
-    return Worst(
-        path, waited.total_ns, locks.total_ns, "kernel locks", f"{lock.label} ({lock.type})"
-    )
+    most = f"{lock.label} ({lock.type})"
+    return Worst(path, waited.total_ns, locks.total_ns, "tasks waited for kernel locks", most)
 
 
 def _worst_folio(runs: Sequence[RunInfo]) -> Worst | None:
@@ -79,7 +79,23 @@ def _worst_folio(runs: Sequence[RunInfo]) -> Worst | None:
     waits, file = folio.waits[0], folio.files[0]
     path = tuple(name for name in (waits.caller, waits.function) if name)
     total_ns = sum(one.ns for one in folio.waits)
-    return Worst(path, waits.ns, total_ns, "folios", f"those of {file.label}")
+    return Worst(path, waits.ns, total_ns, "tasks waited for folios", f"those of {file.label}")
 
 
-SOURCES: tuple[Source, ...] = (_worst_lock, _worst_folio)
+def _worst_company(runs: Sequence[RunInfo]) -> Worst | None:
+    """Return the innermost function that has most of what company costs: callers include it."""
+    recorded = [run for run in runs if OCCUPANCY in run.contention]
+    if not recorded:
+        return None
+    found = [(one.lost_ns, one) for one in merged_occupancy(recorded).contended]
+    if not found:
+        return None
+    most = max(lost for lost, _ in found)
+    lost, inner = min(
+        (pair for pair in found if 2 * pair[0] >= most), key=lambda pair: pair[1].on_cpu_ns
+    )
+    spent = "CPUs spent in it, more than calls alone in it take"
+    return Worst((inner.name,), round(lost), inner.on_cpu_ns, spent, "")
+
+
+SOURCES: tuple[Source, ...] = (_worst_lock, _worst_folio, _worst_company)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faultprof.bpf.maps import Map
@@ -23,6 +24,7 @@ from faultprof.capture.scope import Scope
 from faultprof.errors import unsupported
 from faultprof.kernel.lock_names import lock_taken_by, of_the_lock, of_the_probe, type_name
 from faultprof.kernel.variables import Variables
+from faultprof.recording.frames import UNRESOLVED
 from faultprof.recording.histogram import BUCKETS, histogram_of
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ MAX_STACKS = 4096
 
 _STACK_DEPTH = 32
 _LOCK_TYPES = 64
-_PROBE_DEPTH = 8  # frames among which those of the tracepoint and our program are
 _NO_NODE, _INTERRUPT, _NO_STACK = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFF
 
 # enum stat of the program.
@@ -281,15 +282,15 @@ def _knobs(setting: Setting) -> dict[str, int]:
 
 def _cut(chain: Sequence[tuple[Frame, ...]]) -> _Stack:
     """Return a stack, given innermost first, without the frames of the tracepoint and program."""
-    ours = [
-        level
-        for level, frames in enumerate(chain[:_PROBE_DEPTH])
-        if any(of_the_probe(frame.function) for frame in frames)
-    ]
-    rest = chain[ours[-1] + 1 :] if ours else chain
+    rest = list(dropwhile(_is_ours, chain))
     waiting = next((frames for frames in rest if not of_the_lock(frames[0].function)), ())
     names = [frame.function for frames in reversed(rest) for frame in frames]
     return _Stack(tuple(names), tuple(frame.function for frame in waiting))
+
+
+def _is_ours(frames: tuple[Frame, ...]) -> bool:
+    """Whether a frame at the top is of the tracepoint or of our program, which may lack a name."""
+    return any(frame.resolution == UNRESOLVED or of_the_probe(frame.function) for frame in frames)
 
 
 def _row_json(row: _Row, figures: Sequence[int]) -> dict[str, Any]:

@@ -20,8 +20,10 @@ from faultprof.bpf.perf_event import ALL_TASKS, CLOCK_EVENTS, EventSpec, PerfEve
 from faultprof.bpf.probes import Method, ProbePoint, ProbeSet
 from faultprof.bpf.program import Program
 from faultprof.capture.contention.page_order import looks_at_one_folio, order_of
+from faultprof.capture.options import Attach
 from faultprof.capture.scope import Scope, open_error
-from faultprof.errors import unsupported
+from faultprof.capture.trace_plan import methods_in_order
+from faultprof.errors import FaultprofError, unsupported
 from faultprof.kernel.cpus import online_cpus
 from faultprof.kernel.hugepages import init_on_alloc
 from faultprof.kernel.kallsyms import Kallsyms
@@ -95,10 +97,10 @@ class Order:
         found = _probeable((CLEAR, COPY), view)
         self._functions = [one for one in found if one.places[0].symbol in _WHATS]
         if not self._functions:
-            raise unsupported(f"{CLEAR} cannot be probed here", "see 'faultprof functions'")
+            raise _no_probes(view)
         touched = _probeable((_FIRST_TOUCH,), view)
         self._counts_touches = bool(touched and touched[0].kprobe)
-        method = _method(self._functions, preempts=view.preempts)
+        method = _method(self._functions, setting.options.attach, view)
         with ExitStack() as undo:
             knobs = _knobs(setting.types, method, len(self._functions))
             scope = setting.scope
@@ -259,10 +261,16 @@ def _probeable(names: tuple[str, ...], view: KernelView) -> list[Resolved]:
     return [one for one in found if one.traceable and one.places and one.condition is None]
 
 
-def _method(functions: list[Resolved], *, preempts: bool) -> Method:
-    """Return how all are probed; as ``trace_plan`` has it."""
-    methods: tuple[Method, ...] = ("kprobe", "fentry") if preempts else ("fentry", "kprobe")
-    for method in methods:
+def _no_probes(view: KernelView) -> FaultprofError:
+    if view.can_probe or not view.obstacles:
+        return unsupported(f"{CLEAR} cannot be probed here", "see 'faultprof functions'")
+    worst = max(view.obstacles, key=lambda one: one.hides_all)
+    return unsupported(f"functions cannot be probed: {worst.why}", worst.remedy)
+
+
+def _method(functions: list[Resolved], attach: Attach, view: KernelView) -> Method:
+    """Return how all are probed."""
+    for method in methods_in_order(attach, view.preempts):
         if all(getattr(one, method) for one in functions):
             return method
     raise unsupported(f"no one way goes to probe {CLEAR} and {COPY}", "see 'faultprof functions'")

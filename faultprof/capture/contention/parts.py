@@ -137,9 +137,6 @@ def open_part(name: str, setting: Setting) -> Part:
             f"{name} is counted by the probes of a trace, and nothing is traced here",
             "record it where functions can be traced, without --mode sample",
         )
-    try:
-        module = importlib.import_module(f"faultprof.capture.contention.{kind.module}")
-    except ModuleNotFoundError as error:
-        raise unsupported(f"{name} is not part of this version", "leave it out") from error
+    module = importlib.import_module(f"faultprof.capture.contention.{kind.module}")
     part: Part = module.open_part(setting)
     return part

@@ -43,21 +43,23 @@ class _Row(NamedTuple):
 
 def lines(runs: Sequence[RunInfo], terminal: Terminal) -> Iterator[str]:
     """Yield the section's lines."""
-    locks = _locks(runs)
+    locks, glyphs = _locks(runs), terminal.glyphs
     if not locks.count:
         yield "  no waits"
     else:
-        yield f"  {_summary(locks, runs, terminal.glyphs)}"
+        yield f"  {_summary(locks, runs, glyphs)}"
         types = [
-            _Row(name, waited, f"max {prose(waited.max_ns, terminal.glyphs)}")
+            _Row(name, waited, f"max {prose(waited.max_ns, glyphs)}")
             for name, waited in locks.types.items()
         ]
-        yield from _table("by type", types, terminal.glyphs)
-        by_lock = [_Row(_lock_text(lock), one, _WORDS[lock.how]) for lock, one in locks.by_lock()]
-        yield from _table("by lock", by_lock, terminal.glyphs, "known by")
+        yield from _table("by type", types, glyphs)
+        by_lock = [
+            _Row(_lock_text(lock, glyphs), one, _WORDS[lock.how]) for lock, one in locks.by_lock()
+        ]
+        yield from _table("by lock", by_lock, glyphs, "known by")
         title = "by call-tree node, or stack" if locks.traced else "by kernel stack"
-        places = [_Row(_place_text(path), waited) for path, waited in locks.by_place()]
-        yield from _table(f"{title}, innermost first", places, terminal.glyphs)
+        places = [_Row(name, waited) for name, waited in locks.by_label(_place_text)]
+        yield from _table(f"{title}, innermost first", places, glyphs)
     yield from _remarks(locks)
 
 
@@ -131,9 +133,10 @@ def _columns(waited: Waited, glyphs: Glyphs) -> str:
     return "".join(f"{cell:>{_COLUMN}}" for cell in cells)
 
 
-def _lock_text(lock: Lock) -> str:
+def _lock_text(lock: Lock, glyphs: Glyphs) -> str:
     room = _NAME - len(lock.type) - 4
-    return f"{sanitise(lock.label)[:room]} ({lock.type})"
+    name = sanitise(lock.label)
+    return f"{name if len(name) <= room else name[: room - 1] + glyphs.cut} ({lock.type})"
 
 
 def _place_text(path: Sequence[str]) -> str:

@@ -33,5 +33,5 @@ def _text(found: Worst) -> str:
     """Say where, how long, for what."""
     inner = " < ".join(found.path[: -_CALLERS - 2 : -1]) or "a place without a stack"
     ns, of_ns = prose(found.total_ns, UNICODE), prose(found.of_ns, UNICODE)
-    share = f"{ns} of the {of_ns} that tasks waited for {found.what}"
-    return f"{inner}: {share}, chiefly {found.most} (see contention)"
+    most = f", chiefly {found.most}" if found.most else ""
+    return f"{inner}: {ns} of the {of_ns} that {found.what}{most} (see contention)"

@@ -12,21 +12,21 @@ from typing import Any
 
 from tests.running import run
 
-SECONDS = 6
+SECONDS = 8
 TOLERANCE = 0.05
 # From which mean on the readings are many enough: fewer CPUs inside, and chance is larger.
-BUSY = 0.2
+BUSY = 0.5
 
 
 def occupancy(recording: Path, program: Path, threads: int) -> dict[str, Any]:
     """Record so many threads and return what the view tells of their occupancy."""
     what = ("--mode", "trace", "--occupancy", "--preset", "anon", "--no-calibrate")
     command = ("--", program, str(threads), str(SECONDS))
-    done = run("record", "-q", *what, "-o", recording, *command)
+    done = run("record", "-q", *what, "-o", recording, *command, timeout=900)
     assert done.returncode == 0, done.stderr
     print(run("contention", recording).stdout)
     found: dict[str, Any] = json.loads(run("contention", "--json", recording).stdout)["occupancy"]
-    assert sum(one["calls"] for one in found["functions"].values()) > 10_000
+    assert found["functions"]["handle_mm_fault"]["calls"] > 5_000
     return found
 
 

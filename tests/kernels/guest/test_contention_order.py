@@ -41,7 +41,8 @@ def pool() -> Iterator[None]:
 
 def order(recording: Path, *command: object) -> tuple[dict[str, Any], str, list[int]]:
     """Record a command; return the section's object, its text, and the ns that it printed."""
-    done = run("record", "-q", "--mode", "sample", "--order", "-o", recording, "--", *command)
+    how = ("-q", "--mode", "sample", "--order", "-o", recording)
+    done = run("record", *how, "--", *command, timeout=900)
     assert done.returncode == 0, done.stderr
     shown = run("contention", recording)
     assert shown.returncode == 0, shown.stderr
@@ -102,7 +103,8 @@ def test_copies(tmp_path: Path) -> None:
 def test_the_bundled_case(tmp_path: Path, kernel: str) -> None:
     recording = tmp_path / "x.fprof"
     case = ("faultprof", "workload", "run", "anon-w-seq-hugetlb", "--size", "48m", "--tasks", "2")
-    done = run("record", "-q", "--mode", "sample", "--order", "-o", recording, "--", *case)
+    how = ("-q", "--mode", "sample", "--order", "-o", recording)
+    done = run("record", *how, "--", *case, timeout=900)
     assert done.returncode == 0, done.stderr
     told = json.loads(run("contention", "--json", recording).stdout)["order"]["functions"][CLEAR]
     assert told["calls"] + told["switched_calls"] == 24
