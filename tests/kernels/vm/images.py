@@ -25,7 +25,7 @@ UNPACKED = Path(__file__).with_name("unpacked.sh")
 PACKAGES = (
     *("python3", "python3-bpfcc", "python3-venv", "python3-pip"),
     *("bpftool", "bpftrace", "linux-perf", "gcc", "libc6-dev"),
-    *("kmod", "procps", "util-linux", "iproute2", "sudo"),
+    *("kmod", "procps", "util-linux", "iproute2", "sudo", "e2fsprogs"),
 )
 TEST_TOOLS = ("pytest", "hypothesis")
 
