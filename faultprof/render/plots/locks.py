@@ -37,6 +37,7 @@ def draw_waits(axes: Any, runs: Sequence[RunInfo]) -> None:
         axes.stairs(steps, edges, fill=True, color=look["color"], alpha=0.08)
         handles += axes.step([edges[0], *edges], [0, *steps, 0], where="post", **look)
     axes.set_ylim(bottom=0)
+    axes.margins(y=0.35)  # room for the legend
     time_axis(axes.xaxis)
     legend(axes, handles, [_text(*one) for one in types], loc="upper right", fontsize=7)
 
@@ -55,7 +56,7 @@ def draw_waits_by_lock(axes: Any, runs: Sequence[RunInfo]) -> None:
     # Points, not bars: on a logarithmic axis the length of a bar means nothing.
     axes.plot(totals, range(len(locks)), linestyle="", marker="o", markersize=4, color=colour(0))
     for place, (_, waited) in enumerate(locks):
-        text = f"{prose(waited.total_ns, UNICODE)}, {waited.waits:,} waits"
+        text = f"{prose(waited.total_ns, UNICODE)}, {_count(waited)}"
         where = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": 7}
         axes.annotate(text, (totals[place], place), annotation_clip=False, **where)
     names = [brief(f"{lock.label} ({lock.type})") for lock, _ in locks]
@@ -73,7 +74,11 @@ def _locks(runs: Sequence[RunInfo]) -> Locks:
 
 
 def _text(name: str, waited: Waited) -> str:
-    return f"{name}: {waited.waits:,} waits, {prose(waited.total_ns, UNICODE)}"
+    return f"{name}: {_count(waited)}, {prose(waited.total_ns, UNICODE)}"
+
+
+def _count(waited: Waited) -> str:
+    return f"{waited.waits:,} wait{'s' * (waited.waits != 1)}"
 
 
 def _say_nothing(axes: Any) -> None:
