@@ -10,8 +10,7 @@ difference within a block is free of it.
 
 from __future__ import annotations
 
-import random
-import uuid
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +48,11 @@ class Schedule:
         return {"repeat": self.repeat, "interleaved": interleaved}
 
 
+def fresh_seed() -> int:
+    """Return a seed that nobody has chosen, below 2^32."""
+    return int.from_bytes(os.urandom(4), "little")
+
+
 def repeated(options: RecordOptions, count: int) -> Schedule:
     """Return ``count`` runs of one command, for one recording."""
     return Schedule((options,), (0,) * count)
@@ -56,10 +60,12 @@ def repeated(options: RecordOptions, count: int) -> Schedule:
 
 def interleaved(recordings: tuple[RecordOptions, ...], blocks: int, seed: int) -> Schedule:
     """Return ``blocks`` blocks, in each of which every recording gets one run."""
+    import random
+
     draw = random.Random(seed)
     order: list[int] = []
     for _ in range(blocks):
         block = list(range(len(recordings)))
         draw.shuffle(block)
         order += block
-    return Schedule(recordings, tuple(order), seed, uuid.uuid4().hex)
+    return Schedule(recordings, tuple(order), seed, os.urandom(16).hex())

@@ -30,6 +30,10 @@ _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of linux/threads.h
 # A watched process sends us no signal at its end.
 _POLL_SECONDS = 0.1
 
+# A command does. But the kernel hands a signal to any thread that does not block it, and a thread
+# that was there before us takes SIGCHLD without a trace: so we look from time to time.
+_LOOK_SECONDS = 1.0
+
 
 class End(Enum):
     """Why a recording ended."""
@@ -135,7 +139,7 @@ def wait_for_end(
         left = deadline - time.monotonic()
         if left <= 0:
             return End.DURATION
-        info = signals.next(min(left, _POLL_SECONDS if target is not None else 3600.0))
+        info = signals.next(min(left, _POLL_SECONDS if target is not None else _LOOK_SECONDS))
         if info is not None and info.si_signo in ENDING:
             pass_on(info, command)
             return End.SIGNAL
@@ -153,7 +157,7 @@ def wait_for_command(
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        info = signals.next(min(left, 3600.0))
+        info = signals.next(min(left, _LOOK_SECONDS))
         if info is not None and info.si_signo in ENDING:
             replaced = on_signal(info.si_signo)
             if replaced == info.si_signo:

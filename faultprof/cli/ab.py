@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -73,14 +72,14 @@ def ab(
     """
     from faultprof.capture.identity import invoking_user
     from faultprof.capture.options import RecordOptions
-    from faultprof.capture.schedule import interleaved
+    from faultprof.capture.schedule import fresh_seed, interleaved
     from faultprof.capture.session import Session
 
     commands = _split("--a", a), _split("--b", b)
     _check_repeat(repeat)
     reader = common.metrics_reader(commands, metric or ())
     if seed is None:
-        seed = secrets.randbelow(1 << 32)
+        seed = fresh_seed()
     asked = common.parts(
         occupancy=occupancy,
         locks=locks,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ def print_overhead(options: RecordOptions, repeat: int, say: Callable[[str], Non
     from faultprof.analysis.perturbation import Metric
     from faultprof.capture.identity import invoking_user
     from faultprof.capture.overhead import run_overhead
+    from faultprof.capture.schedule import fresh_seed
     from faultprof.render.observer import observer_lines
     from faultprof.render.terminal import Terminal, write_lines
 
@@ -40,10 +40,7 @@ def print_overhead(options: RecordOptions, repeat: int, say: Callable[[str], Non
     if len(options.metrics) > 1:
         raise FaultprofError("--check-overhead looks at one metric", "give --metric once")
     repeat = repeat if repeat > 1 else _REPEAT
-    chosen, seed = (
-        Metric.parse(*options.metrics or ("wall",)),
-        random.SystemRandom().randrange(1 << 32),
-    )
+    chosen, seed = Metric.parse(*options.metrics or ("wall",)), fresh_seed()
     runs, costs = run_overhead(
         options, invoking_user(os.environ), repeat, seed, say, lambda run: _value(run, chosen)
     )

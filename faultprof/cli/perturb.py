@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import shlex
 import sys
@@ -113,6 +112,7 @@ def perturb(
     from faultprof.analysis.perturbation import Metric
     from faultprof.capture.identity import invoking_user
     from faultprof.capture.perturb import PerturbOptions, run_perturbation
+    from faultprof.capture.schedule import fresh_seed
     from faultprof.render.plots.style import format_of
 
     options = PerturbOptions(
@@ -122,7 +122,7 @@ def perturb(
         where=where.value,
         attach=attach.value,
         repeat=repeat,
-        seed=random.SystemRandom().randrange(1 << 32) if seed is None else seed,
+        seed=fresh_seed() if seed is None else seed,
         every=every,
         jitter=jitter,
         cpus=None if on_cpu is None else _cpus(on_cpu),

@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -98,6 +97,8 @@ def top(
 
 
 def _watch(options: RecordOptions, interval: float, *, keeps: bool) -> int:
+    import tempfile
+
     from faultprof.capture.schedule import repeated
     from faultprof.capture.session import Session
 

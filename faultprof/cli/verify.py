@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -41,10 +40,11 @@ def print_verification(
     from faultprof.capture.identity import invoking_user
     from faultprof.capture.options import RecordOptions
     from faultprof.capture.padding import run_padded
+    from faultprof.capture.schedule import fresh_seed
     from faultprof.render.padding import padding_lines
     from faultprof.render.terminal import Terminal, write_lines
 
-    chosen, seed = Metric.parse(metric), random.SystemRandom().randrange(1 << 32)
+    chosen, seed = Metric.parse(metric), fresh_seed()
     runs, functions = run_padded(
         RecordOptions(Path(), command=tuple(command)),
         invoking_user(os.environ),

@@ -16,8 +16,7 @@ import typer
 
 from faultprof.cli.mounting import mount
 from faultprof.errors import FaultprofError
-from faultprof.workloads.cases import CASES, Case
-from faultprof.workloads.clear import CLEAR, PAGES, ROUNDS
+from faultprof.workloads.cases import CASES, CLEAR, PAGES, ROUNDS, Case
 
 app = typer.Typer(
     name="workload",

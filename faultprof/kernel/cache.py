@@ -11,7 +11,6 @@ import contextlib
 import os
 import pwd
 import re
-import secrets
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -129,7 +128,7 @@ class CacheDirectory:
             os.close(directory)
 
     def _write_into(self, directory: int, name: str, data: bytes) -> None:
-        temporary = f".{name}.{secrets.token_hex(8)}"
+        temporary = f".{name}.{os.urandom(8).hex()}"
         descriptor = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -17,7 +17,6 @@ import contextlib
 import errno
 import json
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -189,7 +188,7 @@ def _create(directory: int, final: str) -> tuple[int, str | None]:
 
 def _temporary_name(final: str) -> str:
     # The final name may be as long as names can be; the temporary one must still fit.
-    return f".{final[:32]}.{secrets.token_hex(8)}"
+    return f".{final[:32]}.{os.urandom(8).hex()}"
 
 
 def _replace(

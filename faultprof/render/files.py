@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -66,7 +65,7 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
     if path.is_dir():
         raise IsADirectoryError(21, os.strerror(21))
     # O_EXCL follows no link that somebody may have planted; the name cannot be guessed.
-    temporary = path.parent / f".{path.name[:32]}.{secrets.token_hex(8)}"
+    temporary = path.parent / f".{path.name[:32]}.{os.urandom(8).hex()}"
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(file, "wb") as stream:

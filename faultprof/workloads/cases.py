@@ -221,6 +221,19 @@ CASES: tuple[Case, ...] = (
     ),
 )
 
+# The microbenchmark of thread clear-page-order (clear.py): N huge pages each, in rounds.
+PAGES = (1, 100, 512)
+ROUNDS = 5
+CLEAR = Case(
+    "clear",
+    "clear and copy N huge pages four ways, in rounds (--pages, --rounds)",
+    "folio_zero_user (clear_huge_page), copy_user_large_folio, clear_highpage",
+    "ROUNDS TMPFS HUGETLBFS",
+    WHOLE,
+    frozenset({Need.HUGE_TMPFS, Need.HUGETLB, Need.HUGETLBFS, Need.ROOT}),
+    "clear",
+)
+
 
 def find_case(name: str) -> Case:
     """Return the case of :data:`CASES` called ``name``.

@@ -12,25 +12,13 @@ from pathlib import Path
 
 from faultprof.errors import FaultprofError, unsupported
 from faultprof.workloads import setup
-from faultprof.workloads.cases import WHOLE, Case, Need
+from faultprof.workloads.cases import CLEAR, PAGES, ROUNDS
 from faultprof.workloads.run import Prepared, User, check_root
 from faultprof.workloads.usemem import bundled_program
 
 SOURCE = Path(__file__).with_name("clear.c")
-PAGES = (1, 100, 512)
-ROUNDS = 5
 _MOST_ROUNDS = 10_000
 _ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-
-CLEAR = Case(
-    "clear",
-    "clear and copy N huge pages four ways, in rounds (--pages, --rounds)",
-    "folio_zero_user (clear_huge_page), copy_user_large_folio, clear_highpage",
-    "ROUNDS TMPFS HUGETLBFS",
-    WHOLE,
-    frozenset({Need.HUGE_TMPFS, Need.HUGETLB, Need.HUGETLBFS, Need.ROOT}),
-    "clear",
-)
 
 
 def parse_pages(text: str) -> tuple[int, ...]:

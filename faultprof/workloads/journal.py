@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -173,7 +172,7 @@ class Journal:
             OSError: what the kernel said.
         """
         process = Process.current()
-        name = f"{process.pid}-{process.start}-{secrets.token_hex(4)}.json"
+        name = f"{process.pid}-{process.start}-{os.urandom(4).hex()}.json"
         try:
             self._write(name, change)
             if isinstance(change, Share):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import errno
 import os
-import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -140,7 +139,7 @@ def _mounted(
 ) -> Iterator[Path]:
     journal = journal or Journal()
     uid, gid = owner or (os.geteuid(), os.getegid())
-    name = f"{kind}-{secrets.token_hex(4)}"
+    name = f"{kind}-{os.urandom(4).hex()}"
     change = Mount(
         kind,
         str(journal.directory / name),
