@@ -4,8 +4,9 @@
 ``kernel`` (``release``, ``build_id``, ``machine``), ``cpu`` (``model``, ``count``), ``missing`` (by
 kind of probe, why it was not measured) and ``probes``: for each ``kind``, ``threads`` (at once),
 ``repeats``, ``total_ns``, ``inside_ns`` and ``outside_ns`` (of a pair of probes: all, and what lies
-in and outside of the function's own time; each ``value``, ``low``, ``high``), and ``parts_ns``
-(``entry_to_clock``, ``clock_to_body``, ``body_to_clock``, ``clock_to_return``).
+in and outside of the function's own time; each ``value``, ``low``, ``high``), ``in_place_ns`` (all
+of a pair on the fault path, likewise), and ``parts_ns`` (``entry_to_clock``, ``clock_to_body``,
+``body_to_clock``, ``clock_to_return``).
 """
 
 from __future__ import annotations

@@ -40,12 +40,12 @@ def test_a_killed_session_delays_nothing_any_more() -> None:
     session = subprocess.Popen([*FAULTPROF, "perturb", *options, "--", "sleep", "60"])
     try:
         _wait_until(lambda: "leave_" in _programs())
-        _wait_until(lambda: "faultprof" in KPROBE_EVENTS.read_text())  # attached a little later
+        _wait_until(lambda: "_bcc_" in KPROBE_EVENTS.read_text())  # attached a little later
     finally:
         session.kill()
         session.wait()
     _wait_until(lambda: "leave_" not in _programs())
-    _wait_until(lambda: "faultprof" not in KPROBE_EVENTS.read_text())
+    _wait_until(lambda: "_bcc_" not in KPROBE_EVENTS.read_text())
 
 
 KPROBE_EVENTS = Path("/sys/kernel/tracing/kprobe_events")

@@ -17,7 +17,7 @@ def _attached() -> set[str]:
     listed = subprocess.run(["bpftool", "-j", "prog"], capture_output=True, text=True, check=True)
     names = {program.get("name", "") for program in json.loads(listed.stdout)}
     ours = {name for name in names if name.startswith(("on_", "enter_", "leave_"))}
-    return ours | {line for line in EVENTS.read_text().splitlines() if "faultprof" in line}
+    return ours | {line for line in EVENTS.read_text().splitlines() if "_bcc_" in line}
 
 
 def _wait_for(file: Path) -> int:
