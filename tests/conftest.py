@@ -15,6 +15,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.noisy import pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_protocol"]
+
 # Machines are shared: how long an example takes says nothing about what it tests.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")

@@ -8,11 +8,15 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
+import pytest
+
 import faultprof
 from faultprof.kernel.kallsyms import fold
 from faultprof.recording.frames import SYMBOL
 from faultprof.workloads.usemem import find_usemem
 from tests.running import record
+
+pytestmark = pytest.mark.noisy("shares of a few hundred samples")
 
 PAIRS = 10
 LARGEST = 10

@@ -13,6 +13,8 @@ import pytest
 from tests.perf_locks import ENOUGH, Both, compiled, contended
 from tests.running import run
 
+pytestmark = pytest.mark.noisy("threads that must meet")
+
 THREADS, MILLISECONDS = 8, 1500
 COUNT, TIME = 0.02, 0.05  # how far we may be from perf, in parts
 BESIDE_NS = 2_000  # what perf does at the begin of a wait, or we, while the other counts

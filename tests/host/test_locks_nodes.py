@@ -14,6 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from faultprof.bpf.maps import _UPDATE, Map
 from faultprof.capture.contention.locks import Locks
 from faultprof.capture.contention.setting import Setting
@@ -22,6 +24,8 @@ from faultprof.capture.scope import Scope
 from faultprof.capture.trace_knobs import TASK_HEAD, frame_layout
 from faultprof.capture.tracing import Tracer
 from tests.perf_locks import compiled
+
+pytestmark = pytest.mark.noisy("threads that must meet")
 
 INSIDE, GONE = 7, 9
 ABOVE, BELOW = 2**64 - 1, 1  # addresses: of a caller of everything, of a callee of everything

@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import faultprof
 from tests.running import comes_within, counters, paths, record, samples_below, verdict
+
+pytestmark = pytest.mark.noisy("a late timer")
 
 BURN = "import time; end = time.process_time() + {seconds}\nwhile time.process_time() < end: pass"
 

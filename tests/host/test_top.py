@@ -21,6 +21,8 @@ import pytest
 import faultprof
 from tests.running import FAULTPROF, run
 
+pytestmark = pytest.mark.noisy("a terminal that is waited for")
+
 FAULTS = "while :; do true | true; done"  # processes, so faults of every kind
 
 

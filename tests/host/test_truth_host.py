@@ -11,6 +11,8 @@ import pytest
 from faultprof.analysis.observer import Effect
 from tests.running import run
 
+pytestmark = pytest.mark.noisy("a late timer")
+
 
 def _has_kprobes() -> bool:
     return Path("/sys/bus/event_source/devices/kprobe/type").exists()

@@ -11,6 +11,8 @@ from .vm import session
 from .vm.errors import UnavailableError
 from .vm.kernels import KERNELS
 
+pytestmark = pytest.mark.noisy("a late timer")
+
 PAGES = 24
 
 SCRIPT = f"""\

@@ -12,6 +12,9 @@ import pytest
 
 from tests.kernels.vm.kernels import selected
 from tests.kernels.vm.session import OUTCOMES, Outcome
+from tests.noisy import pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_protocol"]
 
 
 @pytest.fixture(scope="session", autouse=True)

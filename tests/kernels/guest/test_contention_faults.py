@@ -19,6 +19,8 @@ import pytest
 
 from .traced_shell import compiled, setting
 
+pytestmark = pytest.mark.noisy("disk and swap")
+
 if TYPE_CHECKING:
     from faultprof.capture.contention.parts import Parts
     from faultprof.capture.options import Attach

@@ -17,6 +17,8 @@ import pytest
 
 from .traced_shell import compiled
 
+pytestmark = pytest.mark.noisy("a CPU held up")
+
 # So long that what a fault takes besides does not count, and in the middle of a bucket.
 HOLD_MS = 214
 THREADS, ROUNDS = 4, 4

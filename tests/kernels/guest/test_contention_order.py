@@ -17,6 +17,8 @@ from tests.running import run
 
 from .traced_shell import compiled, setting
 
+pytestmark = pytest.mark.noisy("a late timer")
+
 PAGES = 24  # huge ones
 NOT_THE_FIRST = 300  # the page that is touched, of 512
 CLEAR, COPY = "folio_zero_user", "copy_user_large_folio"

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.noisy("a CPU held up")
+
 NODE = "__handle_mm_fault"
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.noisy("a late timer")
+
 # Emulation runs at a tenth of the speed: at the default frequency the timer would be throttled,
 # which the ledger rightly calls degraded.
 SLOW = ("-F", "199")

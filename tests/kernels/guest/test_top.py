@@ -15,6 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.noisy("a terminal that is waited for")
+
 # Every fault of the page that it touches again and again.
 WORKLOAD = """
 import mmap, time

@@ -16,6 +16,8 @@ import pytest
 from .burner import Burner
 from .traced_shell import TracedShell, assert_consistent, compiled, setting
 
+pytestmark = pytest.mark.noisy("a CPU held up")
+
 if TYPE_CHECKING:
     from faultprof.capture.trace_totals import NodeTotals
 

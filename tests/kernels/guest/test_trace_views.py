@@ -12,6 +12,8 @@ import pytest
 
 from .traced_shell import TracedShell, compiled
 
+pytestmark = pytest.mark.noisy("a CPU held up")
+
 if TYPE_CHECKING:
     from faultprof.capture.tracing import Tracer
 
