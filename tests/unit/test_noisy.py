@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 made: list[int] = []
 
 
 @pytest.fixture
-def number() -> Iterator[int]:
+def number() -> int:
     made.append(len(made))
-    yield made[-1]
+    return made[-1]
 
 
 @pytest.mark.noisy("itself")
