@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from faultprof.errors import ExitCode, FaultprofError
-from faultprof.recording import writer
 from faultprof.recording.reader import read_recording
 from faultprof.recording.writer import check_writable, write_recording
 from tests.unit.recordings import SESSION, session_metadata
@@ -82,14 +81,14 @@ def test_a_symlink_at_the_temporary_name_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY | os.O_RDONLY)
-    monkeypatch.setattr(writer.secrets, "token_hex", lambda _: "guessed")
+    monkeypatch.setattr(os, "urandom", bytes)  # zeros
     target = tmp_path / "precious"
     target.write_text("keep me")
-    (tmp_path / ".x.fprof.guessed").symlink_to(target)
+    (tmp_path / f".x.fprof.{bytes(8).hex()}").symlink_to(target)
     with pytest.raises(FaultprofError):
         write(tmp_path / "x.fprof")
     assert target.read_text() == "keep me"
-    assert (tmp_path / ".x.fprof.guessed").is_symlink()
+    assert (tmp_path / f".x.fprof.{bytes(8).hex()}").is_symlink()
 
 
 def not_a_directory(path: Path) -> Path:
