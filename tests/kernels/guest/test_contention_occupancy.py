@@ -1,6 +1,6 @@
 """Occupancy against what is known of a program, and against the trace beside it.
 
-Threads that do nothing but fault, each on a CPU of its own; see ../test_occupancy.py for four.
+Threads that do nothing but fault, each on a CPU of its own; see ../occupancy_answers.py for four.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Occupancy with four CPUs, which the guests of the other tests do not have."""
+"""Occupancy with four CPUs, more than the other guests have: by hand, not collected."""
 
 from __future__ import annotations
 

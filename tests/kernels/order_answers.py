@@ -1,4 +1,4 @@
-"""Clears of anonymous huge pages on a kernel that leaves them to the allocator, if that may not."""
+"""Clears of huge pages where the allocator leaves them to the fault: by hand, not collected."""
 
 from __future__ import annotations
 
