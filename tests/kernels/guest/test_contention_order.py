@@ -114,4 +114,4 @@ def test_the_bundled_case(tmp_path: Path, kernel: str) -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads(run("contention", "--json", recording).stdout)["order"]["functions"][CLEAR]
     assert told["calls"] + told["switched_calls"] == 24
-    assert told["shares"][ORDERS[kernel][0]] >= 90, told
+    assert told["shares"][ORDERS[kernel][0]] >= 0.9, told
