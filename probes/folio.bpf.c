@@ -30,6 +30,7 @@
 #include "scope.h"
 #include "access.h"
 #include "histogram.h"
+#include "patched.h"
 
 #define STACK_BYTES 65536 /* the largest kernel stack in use */
 #define SEARCHED 64       /* words of the stack in which an entry of a wait queue is looked for */
@@ -613,18 +614,6 @@ static __always_inline int leave(void *ctx, u32 function, int what)
 }
 
 #if KPROBE
-
-/* Templates, as those of trace.bpf.c. */
-#define FUNCTION_NUMBER patched_constant(0x0fa70001)
-#define FUNCTION_WHAT patched_constant(0x0fa70002)
-
-static __always_inline u64 patched_constant(u32 placeholder)
-{
-	u64 value;
-
-	asm volatile("%0 = %1" : "=r"(value) : "i"(placeholder));
-	return value;
-}
 
 int enter_template(void *ctx)
 {

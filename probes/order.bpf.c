@@ -24,6 +24,7 @@
 #include "scope.h"
 #include "access.h"
 #include "histogram.h"
+#include "patched.h"
 
 #define MAX_TASKS 8192
 #define MAX_KEPT 4096 /* calls that are looked into; of the others only the time is kept */
@@ -230,18 +231,6 @@ int on_sample(void *ctx)
 	seen->address = probe_argument(ctx, PROBE_KPROBE, 0);
 	work->count++;
 	return 0;
-}
-
-/* Templates, as those of trace.bpf.c. */
-#define FUNCTION_NUMBER patched_constant(0x0fa70001)
-#define FUNCTION_WHAT patched_constant(0x0fa70002)
-
-static __always_inline u64 patched_constant(u32 placeholder)
-{
-	u64 value;
-
-	asm volatile("%0 = %1" : "=r"(value) : "i"(placeholder));
-	return value;
 }
 
 #if FENTRY

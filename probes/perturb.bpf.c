@@ -21,6 +21,7 @@
 
 #include "scope.h"
 #include "access.h"
+#include "patched.h"
 
 #define MAX_CPUS 8192
 #define MAX_TASKS 16384
@@ -206,17 +207,6 @@ static __always_inline int perturb(void *ctx, int kind, u32 function)
 	if (given->delay_ns)
 		delay(given, of_function);
 	return 0;
-}
-
-/* Templates, as those of trace.bpf.c. */
-#define FUNCTION_NUMBER patched_constant(0x0fa70001)
-
-static __always_inline u64 patched_constant(u32 placeholder)
-{
-	u64 value;
-
-	asm volatile("%0 = %1" : "=r"(value) : "i"(placeholder));
-	return value;
 }
 
 #if FENTRY

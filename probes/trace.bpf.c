@@ -45,6 +45,7 @@
 #include "histogram.h"
 #include "occupancy.h"
 #include "pad.h"
+#include "patched.h"
 #include "shadow_stack.h"
 
 #define PER_CALL_BUCKETS 8 /* 1, 2, up to 4, 8, 16, 32, 64, and more calls */
@@ -596,23 +597,7 @@ static __always_inline int hit(void *ctx, u32 function)
 	return 0;
 }
 
-/*
- * The programs below are templates: user space loads a copy of each for every traced function,
- * with the function's number and its `enum what` put in the place of two constants. Compiling a
- * program for each function would take clang 0.2 s apiece, looking the number up at each hit 20 ns.
- */
-#define FUNCTION_NUMBER patched_constant(0x0fa70001)
-#define FUNCTION_WHAT patched_constant(0x0fa70002)
-
-static __always_inline u64 patched_constant(u32 placeholder)
-{
-	u64 value;
-
-	/* Opaque to the compiler, which must not compute with the placeholder. */
-	asm volatile("%0 = %1" : "=r"(value) : "i"(placeholder));
-	return value;
-}
-
+/* Templates: see patched.h; what is special about a function is its `enum what`. */
 #if FENTRY
 
 KFUNC_PROBE(template)

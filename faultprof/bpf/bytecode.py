@@ -20,6 +20,9 @@ from dataclasses import asdict, dataclass
 
 from faultprof.bpf.maps import MapSpec
 
+# The placeholders of probes/patched.h.
+FUNCTION_NUMBER, FUNCTION_WHAT = 0x0FA70001, 0x0FA70002
+
 _INSTRUCTION = struct.Struct("=BBhi")
 _MOVE_IMMEDIATE = 0xB7  # BPF_ALU64 | BPF_MOV | BPF_K
 _LOAD_64 = 0x18  # BPF_LD | BPF_DW | BPF_IMM

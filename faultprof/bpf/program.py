@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
@@ -34,6 +35,9 @@ _TYPES: dict[Kind, tuple[syscall.ProgramType, int]] = {
     "fentry": (syscall.ProgramType.TRACING, syscall.ATTACH_FENTRY),
     "fexit": (syscall.ProgramType.TRACING, syscall.ATTACH_FEXIT),
 }
+
+# The longest that a program which has begun may take to end, with all that interrupts it.
+_SETTLE_SECONDS = 0.01
 
 
 class Program:
@@ -160,6 +164,10 @@ class Program:
         """Return one element of a per-CPU array map for each CPU, as 64-bit words."""
         return self._maps[table].read_per_cpu(index)
 
+    def sum_per_cpu(self, table: str, index: int) -> list[int]:
+        """Return one element of a per-CPU array map as 64-bit words, summed over CPUs."""
+        return [sum(column) for column in zip(*self.read_per_cpu(table, index), strict=True)]
+
     def read_counters(self, table: str) -> list[int]:
         """Return an array map's values, summed over CPUs where it is a per-CPU map."""
         return self._maps[table].read_counters()
@@ -210,6 +218,11 @@ class Program:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def settle() -> None:
+    """Wait until programs that have begun to run are through."""
+    time.sleep(_SETTLE_SECONDS)
 
 
 def added_costs(parts: Iterable[tuple[int, int]]) -> tuple[int, int]:

@@ -21,8 +21,10 @@ FAULT_FIELDS = (
 """What probes/fault.h reads."""
 
 
-def offset_knobs(types: Types, fields: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return ``OFFSET_STRUCTURE_FIELD`` for each (structure, field).
+def offset_knobs(
+    types: Types, fields: Iterable[tuple[str, str]], remedy: str = "record with --mode sample"
+) -> dict[str, int]:
+    """Return ``OFFSET_STRUCTURE_FIELD`` for each (structure, field); ``remedy`` is what then helps.
 
     Raises:
         FaultprofError: BTF lacks one of them (exit code 3).
@@ -31,9 +33,7 @@ def offset_knobs(types: Types, fields: Iterable[tuple[str, str]]) -> dict[str, i
     for structure, name in fields:
         offset = types.field_offset(structure, name)
         if offset is None:
-            raise unsupported(
-                f"this kernel's BTF has no {structure}.{name}", "record with --mode sample"
-            )
+            raise unsupported(f"this kernel's BTF has no {structure}.{name}", remedy)
         knobs[f"OFFSET_{structure}_{name}".upper()] = offset
     return knobs
 

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from faultprof.bpf.bytecode import FUNCTION_NUMBER
 from faultprof.bpf.probes import Method, ProbePoint, ProbeSet, Side
 from faultprof.bpf.program import Program
 from faultprof.capture.options import Attach
@@ -30,7 +31,6 @@ from faultprof.kernel.view import KernelView
 LONGEST_NS = 100_000
 LONGEST_FORCED_NS = 10_000_000
 
-_NUMBER = 0x0FA70001
 _DOSE = struct.Struct("=QQQIIII")
 _TASK = struct.Struct("=QQQ")  # due hits, time of the first and of the last
 _TASKS = "due_of_task"
@@ -127,7 +127,7 @@ class Delayer:
             for number, function in enumerate(self.functions):
                 for place in function.places:
                     point = ProbePoint(place.symbol, place.offset)
-                    self._probes.attach_side(point, self.method, side, {_NUMBER: number})
+                    self._probes.attach_side(point, self.method, side, {FUNCTION_NUMBER: number})
             self._undo = undo.pop_all()
         self._before = self._read()
 

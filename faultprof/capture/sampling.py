@@ -1,6 +1,6 @@
 """The sampling engine: a BPF program on a timer that counts stacks.
 
-Knows: the timers, the layout of probes/sample.bpf.c's keys, what its counters mean.
+Knows: when its timers run, the layout of probes/sample.bpf.c's keys, what its counters mean.
 Leaves to others: which tasks (scope), names for addresses (paths), when to stop (wait).
 """
 
@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import os
 import resource
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from faultprof.bpf.perf_event import (
-    ALL_TASKS,
-    CLOCK_EVENTS,
-    SW_TASK_CLOCK,
-    Clock,
-    EventSpec,
-    PerfEvent,
-)
+from faultprof.bpf.perf_event import SW_TASK_CLOCK, Clock
 from faultprof.bpf.program import Program
-from faultprof.capture.scope import Scope, TaskCounter, open_error
+from faultprof.capture.scope import Scope, TaskCounter
+from faultprof.capture.timers import Timers
 from faultprof.errors import FaultprofError
 from faultprof.kernel.cpus import online_cpus
 
@@ -131,22 +125,19 @@ class Sampler:
             scope.attach(self._program)
             self._clock = TaskCounter(scope, SW_TASK_CLOCK)
             undo.callback(lambda: self._clock.close())  # the last run's
-            self._timers: list[PerfEvent] = []
-            undo.callback(self._close_timers)
-            for cpu in online_cpus():
-                self._open_timer(cpu, function)
+            self._timers = undo.enter_context(
+                closing(Timers(function, options.clock, options.frequency, online_cpus()))
+            )
             self._undo = undo.pop_all()
 
     def start(self) -> None:
         """Start the timers; a held command is sampled from its exec(2) on."""
         self._scope.start(self._program)
-        for timer in self._timers:
-            timer.enable()
+        self._timers.start()
 
     def stop(self) -> Samples:
         """Stop sampling and return what was counted."""
-        for timer in self._timers:
-            timer.disable()
+        self._timers.stop()
         clock = self._clock.read()
         on_cpu_s = clock.running_ns / 1e9 if clock is not None else None
         keys, counts = self._program.read_hash("counts")
@@ -166,8 +157,7 @@ class Sampler:
         self._program.clear("counts")
         self._program.zero("stats", range(len(_STATS)))
         self._scope.resume(self._program)
-        for timer in self._timers:
-            timer.enable()
+        self._timers.start()
 
     def costs(self) -> tuple[int, int]:
         """Return how often the programs have run, and for how many ns, while that was measured."""
@@ -207,20 +197,6 @@ class Sampler:
     def _attach_labels(self) -> None:
         for tracepoint in ("page_fault_user", "page_fault_kernel"):
             self._program.attach_raw_tracepoint(tracepoint, "on_fault")
-
-    def _open_timer(self, cpu: int, function: int) -> None:
-        kind, config = CLOCK_EVENTS[self._options.clock]
-        spec = EventSpec(kind, config, self._options.frequency, exclude_idle=True)
-        try:
-            timer = PerfEvent.open(spec, pid=ALL_TASKS, cpu=cpu)
-        except OSError as error:
-            raise open_error(error, self._options.clock) from error
-        self._timers.append(timer)
-        timer.set_program(function)
-
-    def _close_timers(self) -> None:
-        for timer in self._timers:
-            timer.close()
 
 
 def fault_write_bit() -> int | None:

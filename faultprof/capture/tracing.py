@@ -8,16 +8,16 @@ mean (analysis).
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from faultprof.bpf.bytecode import FUNCTION_NUMBER, FUNCTION_WHAT
 from faultprof.bpf.maps import Map
 from faultprof.bpf.perf_event import SW_PAGE_FAULTS
 from faultprof.bpf.probes import ProbeSet
 from faultprof.bpf.probing import try_kprobe_multi
-from faultprof.bpf.program import Program, added_costs
+from faultprof.bpf.program import Program, added_costs, settle
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.scope import Scope, TaskCounter
 from faultprof.capture.trace_knobs import TASK_HEAD, frame_layout, kernel_knobs
@@ -38,7 +38,6 @@ _MAX_TASKS = 8192
 _MAX_DEPTH = 32
 
 # Placeholders of the templates.
-_NUMBER, _WHAT = 0x0FA70001, 0x0FA70002
 
 # enum stat of the program.
 _STATS = (
@@ -59,9 +58,6 @@ _STATS = (
 )
 
 _NODE = struct.Struct("=IHH")  # parent, function, used
-
-# The longest that a program which has begun may take to end, with all that interrupts it.
-_SETTLE_SECONDS = 0.01
 
 
 @dataclass(slots=True)
@@ -157,11 +153,11 @@ class Tracer:
         if detach:
             self._probes.close()
         if self.pausable:
-            time.sleep(_SETTLE_SECONDS)  # what has begun to run counts to its end
+            settle()  # what has begun to run counts to its end
         inside = list(self._read_open_frames())
         if not detach:
             self._program.clear("tasks")
-            time.sleep(_SETTLE_SECONDS)
+            settle()
         stats = self.counters()
         nodes = self._read_nodes()
         totals = {node: self._read_totals(node) for node in nodes}
@@ -203,11 +199,10 @@ class Tracer:
         """
         nodes = self._read_nodes()
         figures = brief_totals(self._program.read_array("totals", len(nodes) + 1), len(nodes) + 1)
-        names = [one.name for one in self.plan.functions]
-        paths: dict[int, tuple[str, ...]] = {0: ()}
         found: dict[tuple[str, ...], tuple[int, int, int]] = {}
-        for number, (parent, function) in nodes.items():
-            path = paths[number] = (*paths[parent], names[function])
+        paths = self._paths(nodes)
+        for number in nodes:
+            path = paths[number]
             calls, inclusive, own = found.get(path, (0, 0, 0))
             one = figures[number]
             found[path] = calls + one[0], inclusive + one[1], own + one[2]
@@ -233,11 +228,7 @@ class Tracer:
 
     def node_paths(self) -> dict[int, tuple[str, ...]]:
         """Return the path of each node of the tree: its functions' names, root first."""
-        names = [one.name for one in self.plan.functions]
-        paths: dict[int, tuple[str, ...]] = {0: ()}
-        for node, (parent, function) in self._read_nodes().items():
-            paths[node] = (*paths[parent], names[function])
-        return paths
+        return self._paths(self._read_nodes())
 
     def counters(self) -> dict[str, int]:
         """Return the program's counters as they are now."""
@@ -337,7 +328,7 @@ class Tracer:
             self._probes.attach_together(cookies)
 
     def _attach(self, function: TracedFunction) -> None:
-        constants = {_NUMBER: function.number, _WHAT: int(function.what)}
+        constants = {FUNCTION_NUMBER: function.number, FUNCTION_WHAT: int(function.what)}
         for point in function.points:
             if function.method is None:
                 self._probes.attach_hit(point, constants)
@@ -354,6 +345,13 @@ class Tracer:
             if number:  # 0 is the root
                 nodes[number] = (parent, function)
         return nodes
+
+    def _paths(self, nodes: dict[int, tuple[int, int]]) -> dict[int, tuple[str, ...]]:
+        names = [one.name for one in self.plan.functions]
+        paths: dict[int, tuple[str, ...]] = {0: ()}
+        for node, (parent, function) in nodes.items():
+            paths[node] = (*paths[parent], names[function])
+        return paths
 
     def _forget(self) -> None:
         self._program.zero("totals", self._read_nodes())

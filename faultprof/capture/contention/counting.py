@@ -8,20 +8,16 @@ Leaves to others: the program and what its maps mean (the parts).
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 
 from faultprof.bpf.probes import ProbeSet
-from faultprof.bpf.program import Program
+from faultprof.bpf.program import Program, settle
 from faultprof.capture.contention.probed import Probed
 from faultprof.capture.contention.setting import Setting
 from faultprof.capture.scope import Scope
 
 MAX_TASKS = 16384
-
-# The longest that a program which has begun may take to end, with all that interrupts it.
-_SETTLE_SECONDS = 0.01
 
 
 class CountingProgram:
@@ -80,7 +76,7 @@ class CountingProgram:
         _, states = self.program.read_hash_records(self._tasks)
         self.unfinished = sum(self._inside.unpack_from(one.tobytes())[0] for one in states)
         self.program.clear(self._tasks)
-        time.sleep(_SETTLE_SECONDS)
+        settle()
         return self._skipped() - self._skipped_before
 
     def next_run(self, scope: Scope, tables: Mapping[str, int]) -> None:
@@ -91,12 +87,6 @@ class CountingProgram:
         for table, size in tables.items():
             self.program.zero(table, range(size))
         self._skipped_before = self._skipped()
-
-    def words(self, table: str, index: int) -> list[int]:
-        """Return an element of a per-CPU array as 64-bit words, summed over CPUs."""
-        return [
-            sum(column) for column in zip(*self.program.read_per_cpu(table, index), strict=True)
-        ]
 
     def close(self) -> None:
         """Detach and free everything; safe to repeat."""

@@ -8,14 +8,14 @@ Leaves to others: what it needs of the kernel (``folio_probes``), what files are
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faultprof.bpf.bytecode import FUNCTION_NUMBER, FUNCTION_WHAT
 from faultprof.bpf.probes import ProbePoint, ProbeSet
 from faultprof.bpf.probing import try_kprobe_multi
-from faultprof.bpf.program import Program
+from faultprof.bpf.program import Program, settle
 from faultprof.capture.contention.file_names import FileName, Names
 from faultprof.capture.contention.folio_callers import callers_of
 from faultprof.capture.contention.folio_probes import WAKE_FUNCTION, Probe, folio_probes
@@ -58,11 +58,6 @@ _PAGE = struct.Struct("=QIHHQ")  # and the page's index
 _SUM = struct.Struct("=QQQQ")  # waits, ns, ns off CPU, pages of the folio
 _NAME_KEY = struct.Struct("=QQ")
 _NAME_PARTS, _NAME_BYTES = 12, 64
-
-_NUMBER, _WHAT = 0x0FA70001, 0x0FA70002
-
-# The longest that a program which has begun may take to end, with all that interrupts it.
-_SETTLE_SECONDS = 0.01
 
 
 def open_part(setting: Setting) -> FolioWaits:
@@ -123,7 +118,7 @@ class FolioWaits:
         """Return what one run left, see ``analysis.contention.folio``."""
         lost_tasks = self.scope.stop(self._program)
         misses = self._probes.kprobe_misses()
-        time.sleep(_SETTLE_SECONDS)
+        settle()
         stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
         inside = len(self._program.read_hash_records("waits")[0])
         lost = {name: count for name, count in stats.items() if name != _NO_LOSS}
@@ -171,7 +166,8 @@ class FolioWaits:
             self._probes.attach_together(cookies, returns=returns)
 
     def _attach_one(self, probe: Probe) -> None:
-        point, constants = ProbePoint(probe.symbol), {_NUMBER: probe.number, _WHAT: probe.what}
+        point = ProbePoint(probe.symbol)
+        constants = {FUNCTION_NUMBER: probe.number, FUNCTION_WHAT: int(probe.what)}
         if probe.has_return:
             self._probes.attach_pair(point, "kprobe", constants)
         else:

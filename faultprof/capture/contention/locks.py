@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faultprof.bpf.maps import Map
 from faultprof.bpf.program import Program
 from faultprof.capture.contention.setting import Setting
+from faultprof.capture.kernel_knobs import offset_knobs
 from faultprof.capture.scope import Scope
-from faultprof.errors import unsupported
 from faultprof.kernel.lock_names import lock_taken_by, of_the_lock, of_the_probe, type_name
 from faultprof.kernel.variables import Variables
 from faultprof.recording.frames import UNRESOLVED
@@ -287,19 +287,14 @@ def _loaded(knobs: dict[str, int], lent: dict[str, Map]) -> Program:
 
 
 def _knobs(setting: Setting) -> dict[str, int]:
-    knobs = {
+    return {
         **setting.scope.knobs(),
         "TRACED": int(setting.tracer is not None),
         "MAX_WAITS": MAX_WAITS,
         "MAX_STACKS": MAX_STACKS,
+        **offset_knobs(setting.types, _OFFSETS, "leave out --locks"),
+        "SIZE_MMAP_LOCK": setting.types.size("rw_semaphore") or 0,
     }
-    for structure, name in _OFFSETS:
-        offset = setting.types.field_offset(structure, name)
-        if offset is None:
-            raise unsupported(f"this kernel's BTF has no {structure}.{name}", "leave out --locks")
-        knobs[f"OFFSET_{structure}_{name}".upper()] = offset
-    knobs["SIZE_MMAP_LOCK"] = setting.types.size("rw_semaphore") or 0
-    return knobs
 
 
 def _cut(chain: Sequence[tuple[Frame, ...]]) -> _Stack:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
-from faultprof.bpf.perf_event import ALL_TASKS, CLOCK_EVENTS, EventSpec, PerfEvent
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
-from faultprof.capture.scope import Scope, open_error
+from faultprof.capture.scope import Scope
+from faultprof.capture.timers import Timers
 from faultprof.errors import unsupported
 from faultprof.kernel.cpus import online_cpus
 
@@ -50,15 +50,18 @@ class Occupancy:
         self._knobs: OccupancyKnobs = tracer.occupancy
         self._frequency = frequency
         with ExitStack() as undo:
-            self._timer = _open_timer(frequency)
-            undo.callback(self._timer.close)
+            tick = self._program.load("on_tick", "perf_event")
+            # The first CPUs have most of the interrupts.
+            last = [max(online_cpus())]
+            self._timer = undo.enter_context(
+                closing(Timers(tick, "cpu-clock", frequency, last, exclude_idle=False))
+            )
             self._program.attach_raw_tracepoint("hrtimer_expire_entry", "on_timer")
-            self._timer.set_program(self._program.load("on_tick", "perf_event"))
             self._undo = undo.pop_all()
 
     def start(self) -> None:
         """Start the timer; readings count while the tracer's tasks are traced."""
-        self._timer.enable()
+        self._timer.start()
 
     def stop(self) -> dict[str, Any]:
         """Stop the timer and return what was read.
@@ -70,7 +73,7 @@ class Occupancy:
             that looked; where several occupancies are added up together, the highest of them.
             ``traced``: all its calls that returned and what they spent on CPUs, by the trace.
         """
-        self._timer.disable()
+        self._timer.stop()
         _, count, first, last = _TICKS.unpack(self._program.read("ticks", 0))
         period = _SECOND // self._frequency
         due = round((last - first) / period) + 1 if count else 0
@@ -122,8 +125,7 @@ class Occupancy:
         found = []
         for place in range(self._knobs.steps):
             index = function * self._knobs.steps + place
-            cpus = self._program.read_per_cpu("met", index)
-            calls, ns, off_cpu, squares = (sum(column) for column in zip(*cpus, strict=True))
+            calls, ns, off_cpu, squares = self._program.sum_per_cpu("met", index)
             if calls:
                 highest = min((place + 1) * self._knobs.step, self._knobs.cpus)
                 found.append([highest, calls, ns, off_cpu, squares * _SQUARE_UNIT**2])
@@ -150,14 +152,3 @@ def on_cpu_of(totals: Mapping[tuple[str, ...], NodeTotals]) -> dict[str, dict[st
             if path[-1] not in path[:-1]:
                 of_function["ns"] += one.inclusive_ns - (one.offcpu_ns or 0)
     return found
-
-
-def _open_timer(frequency: int) -> PerfEvent:
-    """Open the timer on the last CPU: the first ones have most of the interrupts."""
-    kind, config = CLOCK_EVENTS["cpu-clock"]
-    try:
-        return PerfEvent.open(
-            EventSpec(kind, config, frequency), pid=ALL_TASKS, cpu=max(online_cpus())
-        )
-    except OSError as error:
-        raise open_error(error, "cpu-clock") from error

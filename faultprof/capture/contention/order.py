@@ -12,16 +12,18 @@ import resource
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from faultprof.bpf.perf_event import ALL_TASKS, CLOCK_EVENTS, EventSpec, PerfEvent
+from faultprof.bpf.bytecode import FUNCTION_NUMBER, FUNCTION_WHAT
 from faultprof.bpf.probes import Method, ProbePoint, ProbeSet
 from faultprof.bpf.program import Program
 from faultprof.capture.contention.page_order import looks_at_one_folio, order_of
+from faultprof.capture.kernel_knobs import offset_knobs
 from faultprof.capture.options import Attach
-from faultprof.capture.scope import Scope, open_error
+from faultprof.capture.scope import Scope
+from faultprof.capture.timers import Timers
 from faultprof.capture.trace_plan import methods_in_order
 from faultprof.errors import FaultprofError, unsupported
 from faultprof.kernel.cpus import online_cpus
@@ -42,8 +44,6 @@ FREQUENCY = 1999
 
 CLEAR, COPY = "folio_zero_user", "copy_user_large_folio"
 _FIRST_TOUCH = "do_huge_pmd_anonymous_page"
-
-_NUMBER, _WHAT = 0x0FA70001, 0x0FA70002  # placeholders of the templates
 
 
 class _What(IntEnum):
@@ -114,18 +114,19 @@ class Order:
                 what = _WHATS[one.places[0].symbol]
                 for place in one.places:
                     point = ProbePoint(place.symbol, place.offset)
-                    probes.attach_pair(point, method, {_NUMBER: number, _WHAT: int(what)})
+                    constants = {FUNCTION_NUMBER: number, FUNCTION_WHAT: int(what)}
+                    probes.attach_pair(point, method, constants)
             if self._counts_touches:
                 probes.attach_hit(ProbePoint(touched[0].places[0].symbol), {})
-            self._timers: list[PerfEvent] = []
-            undo.callback(self._close_timers)
-            self._open_timers()
+            look = self._program.load("on_sample", "perf_event")
+            self._timers = undo.enter_context(
+                closing(Timers(look, "cpu-clock", frequency, online_cpus()))
+            )
             self._undo = undo.pop_all()
 
     def start(self) -> None:
         """Start the timers; calls count while their tasks are in scope."""
-        for timer in self._timers:
-            timer.enable()
+        self._timers.start()
 
     def stop(self) -> dict[str, Any]:
         """Stop the timers and return what was measured.
@@ -142,8 +143,7 @@ class Order:
             ``path``: ``[[tenth of the time, mean place, looks], ...]``; a place is from 0, the
             folio's beginning, to 1.
         """
-        for timer in self._timers:
-            timer.disable()
+        self._timers.stop()
         stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
         setting = init_on_alloc(os.uname().release)
         return {
@@ -176,28 +176,11 @@ class Order:
         flat = [edge for pair in edges for edge in pair] + [0] * 2 * (_MOST_RANGES - len(edges))
         self._program.write("ranges", 0, struct.pack(f"={1 + len(flat)}Q", len(edges), *flat))
 
-    def _open_timers(self) -> None:
-        function = self._program.load("on_sample", "perf_event")
-        kind, config = CLOCK_EVENTS["cpu-clock"]
-        spec = EventSpec(kind, config, self._frequency, exclude_idle=True)
-        for cpu in online_cpus():
-            try:
-                timer = PerfEvent.open(spec, pid=ALL_TASKS, cpu=cpu)
-            except OSError as error:
-                raise open_error(error, "cpu-clock") from error
-            self._timers.append(timer)
-            timer.set_program(function)
-
-    def _close_timers(self) -> None:
-        for timer in self._timers:
-            timer.close()
-
     def _read_functions(self) -> dict[str, Any]:
         calls = self._read_calls()
         found = {}
         for number, one in enumerate(self._functions):
-            cpus = self._program.read_per_cpu("totals", number)
-            totals = [sum(column) for column in zip(*cpus, strict=True)]
+            totals = self._program.sum_per_cpu("totals", number)
             if any(totals[:_FIGURES]):
                 figures = dict(
                     zip(("calls", "pages", "ns", "switched"), totals[:_FIGURES], strict=True)
@@ -287,11 +270,8 @@ def _knobs(types: Types, method: Method, functions: int) -> dict[str, int]:
 
 def _offsets(types: Types) -> Iterator[tuple[str, int]]:
     """Yield knobs from BTF; of a folio what only kernels have whose functions take one."""
-    for structure, field in (("task_struct", "nvcsw"), ("task_struct", "nivcsw")):
-        offset = types.field_offset(structure, field)
-        if offset is None:
-            raise unsupported(f"this kernel's BTF has no {structure}.{field}", "leave out --order")
-        yield f"OFFSET_{structure}_{field}".upper(), offset
+    counts = (("task_struct", "nvcsw"), ("task_struct", "nivcsw"))
+    yield from offset_knobs(types, counts, "leave out --order").items()
     # Since 6.6 the order is in the lower bits of the second page's flags.
     yield "OFFSET_FOLIO_FLAGS", types.field_offset("folio", "flags") or 0
     yield "OFFSET_FOLIO_ORDER", types.field_offset("folio", "_flags_1") or 0

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from faultprof.bpf.bytecode import FUNCTION_WHAT
 from faultprof.bpf.probes import Method, ProbePoint, ProbeSet
 from faultprof.bpf.program import Program
 from faultprof.capture.options import Attach
@@ -21,9 +22,6 @@ from faultprof.kernel.resolve import resolve
 from faultprof.kernel.resolved import How, Resolved
 from faultprof.kernel.selection import choose
 from faultprof.kernel.view import KernelView
-
-# The placeholder of probes/template.h.
-_WHAT = 0x0FA70002
 
 _WHOLE = (How.SYMBOL, How.RENAMED)
 
@@ -143,7 +141,7 @@ def _method(wanted: Wanted, one: Resolved, methods: Iterable[Method]) -> Method 
 
 
 def _attach(probes: ProbeSet, one: Found) -> None:
-    constants = {_WHAT: one.wanted.what}
+    constants = {FUNCTION_WHAT: one.wanted.what}
     for place in one.resolved.places:
         point = ProbePoint(place.symbol, place.offset)
         if one.wanted.sides == "both":

@@ -103,7 +103,7 @@ class YieldPart:
     def stop(self) -> dict[str, Any]:
         """Stop counting and return this run's data."""
         skipped = self._program.stop()
-        words = self._program.words("totals", 0)
+        words = self._program.program.sum_per_cpu("totals", 0)
         sizes = [len(_COUNTS) + len(_LOST), *(_PAGES_BUCKETS for _ in _PAGES)]
         sizes += [BUCKETS for _ in _TIMES]
         ends = list(accumulate(sizes))
