@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from faultprof.capture.tracing import Traced, Tracer
     from faultprof.capture.user_files import UserFiles
     from faultprof.kernel.kallsyms import Kallsyms
+    from faultprof.kernel.view import KernelView
     from faultprof.recording.calibration import Calibration
 
 # Beside a tracer the sampler only checks its shares: at this rate it costs next to nothing.
@@ -105,6 +106,7 @@ class Engines:
         self._tracer: Tracer | None = None
         self._user_files: UserFiles | None = None
         self._kallsyms: Kallsyms | None = None
+        view: KernelView | None = None
         with ExitStack() as undo:
             if options.user_stacks:
                 from faultprof.capture.user_files import UserFiles
@@ -113,11 +115,13 @@ class Engines:
                 self._user_files = undo.enter_context(closing(files))
             if trace:
                 from faultprof.capture.trace_setup import open_tracer
+                from faultprof.kernel.view import KernelView
 
-                self._tracer = undo.enter_context(closing(open_tracer(options, scope, owner)))
+                view = KernelView.read(owner=owner)
+                self._tracer = undo.enter_context(closing(open_tracer(options, scope, view)))
                 scope = self._tracer.lend_scope()
             self._sampler = undo.enter_context(closing(Sampler(scope, self._sampling)))
-            self._contention = self._open_contention(options, owner)
+            self._contention = self._open_contention(options, owner, view)
             if self._contention is not None:
                 undo.enter_context(closing(self._contention))
             self._undo = undo.pop_all()
@@ -216,14 +220,14 @@ class Engines:
         self._undo.close()
 
     def _open_contention(
-        self, options: RecordOptions, owner: tuple[int, int] | None
+        self, options: RecordOptions, owner: tuple[int, int] | None, view: KernelView | None
     ) -> Parts | None:
         if not options.contention_parts:
             return None
         from faultprof.capture.contention.parts import Parts
         from faultprof.capture.contention.setting import Setting
 
-        setting = Setting(options, self._sampler.lend_scope(), owner, self._tracer)
+        setting = Setting(options, self._sampler.lend_scope(), owner, self._tracer, view)
         return Parts(options.contention_parts, options.contention, setting)
 
     def _detach(self) -> None:

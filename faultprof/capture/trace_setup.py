@@ -22,18 +22,17 @@ from faultprof.kernel.view import KernelView
 from faultprof.recording.contention import OCCUPANCY
 
 
-def open_tracer(options: RecordOptions, scope: Scope, owner: tuple[int, int] | None) -> Tracer:
+def open_tracer(options: RecordOptions, scope: Scope, view: KernelView) -> Tracer:
     """Attach what ``options`` ask for; quiet until started.
 
     Args:
         options: presets, functions, how to attach.
         scope: whose calls are traced.
-        owner: whose cache is used for debuginfo; None for the caller's.
+        view: the running kernel.
 
     Raises:
         FaultprofError: nothing of this can be traced here (exit code 3), or a name is unknown.
     """
-    view = KernelView.read(owner=owner)
     plan = trace_plan(options, view)
     occupancy = None
     if OCCUPANCY in options.contention_parts:

@@ -31,12 +31,14 @@ class Setting:
             part.
         owner: whose cache is used for debuginfo; None for the caller's.
         tracer: what traces beside the part, which outlives it; None where samples are taken only.
+        known: the kernel, where it has been read already.
     """
 
     options: RecordOptions
     scope: Scope
     owner: tuple[int, int] | None
     tracer: Tracer | None = None
+    known: KernelView | None = None
 
     @cached_property
     def types(self) -> BtfTypes:
@@ -55,6 +57,8 @@ class Setting:
     @cached_property
     def view(self) -> KernelView:
         """What functions are on this kernel; some 0.3 s when it is first asked for."""
+        if self.known is not None:
+            return self.known
         from faultprof.kernel.view import KernelView
 
         return KernelView.read(owner=self.owner)

@@ -147,6 +147,7 @@ class Ways:
         from faultprof.capture.options import RecordOptions
         from faultprof.capture.scope import Scope
         from faultprof.capture.trace_setup import open_tracer
+        from faultprof.kernel.view import KernelView
 
         counters: dict[str, int] = {}
         if kind not in TRACED:
@@ -155,7 +156,7 @@ class Ways:
         options = RecordOptions(
             Path("unused"), functions=("handle_mm_fault",), attach=self._attach, off_cpu=False
         )
-        with closing(open_tracer(options, Scope(pid), None)) as tracer:
+        with closing(open_tracer(options, Scope(pid), KernelView.read())) as tracer:
             tracer.start()
             yield counters
             counters |= tracer.stop().stats
