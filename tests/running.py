@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,20 @@ def record(
     done = run("record", "--mode", mode, "-o", output, *arguments, **options)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def wait_until(
+    condition: Callable[[], object],
+    seconds: float = 30,
+    seen: Callable[[], object] | None = None,
+    *,
+    pause: float = 0.05,
+) -> None:
+    """Wait for something to come to pass; ``seen`` tells what there is if it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain: {seen() if seen else None}"
+        time.sleep(pause)
 
 
 def comes_within(limit: float, deviation: Callable[[], float], attempts: int = 4) -> bool:
@@ -86,4 +101,13 @@ def verdict(recording: Path) -> str:
     return str(faultprof.load(recording).metadata.ledger.verdict)
 
 
-__all__ = ["comes_within", "counters", "paths", "record", "run", "samples_below", "verdict"]
+__all__ = [
+    "comes_within",
+    "counters",
+    "paths",
+    "record",
+    "run",
+    "samples_below",
+    "verdict",
+    "wait_until",
+]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import faultprof
-from tests.running import FAULTPROF, counters, record, run
+from tests.running import FAULTPROF, counters, record, run, wait_until
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_command_that_ignores_the_signal_delays_nothing_but_the_prompt(tmp_pat
     process = subprocess.Popen([*FAULTPROF, "record", "-o", out, "--", "sh", "-c", stubborn])
     child = _wait_for_child(process.pid, "sleep")
     process.send_signal(signal.SIGINT)
-    _wait_until(out.exists)
+    wait_until(out.exists)
     assert faultprof.load(out).runs[0].exit_status is None
     assert process.poll() is None
     os.kill(child, signal.SIGKILL)
@@ -135,7 +135,7 @@ def test_kill_9_leaves_nothing_behind(tmp_path: Path) -> None:
     process.wait()
     os.kill(child, signal.SIGKILL)
     assert not list(tmp_path.iterdir())
-    _wait_until(lambda: _programs() == before)
+    wait_until(lambda: _programs() == before)
 
 
 def test_two_recordings_at_the_same_time(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_end_of_a_watched_process_ends_the_recording(tmp_path: Path) -> None
         arguments = ["record", "-p", str(target.pid), "-o", tmp_path / "x.fprof"]
         with subprocess.Popen([*FAULTPROF, *map(str, arguments)]) as process:
             # One event for the target's clock, then one for each CPU's timer.
-            _wait_until(lambda: _events(process.pid) > len(os.sched_getaffinity(0)))
+            wait_until(lambda: _events(process.pid) > len(os.sched_getaffinity(0)))
             time.sleep(0.5)
             target.kill()
             assert process.wait(30) == 0
@@ -184,7 +184,7 @@ def test_a_signal_while_the_recording_is_written_does_not_lose_it(
     out, end = tmp_path / "x.fprof", tmp_path / "end"
     script = f"sleep 0.3; touch {end}"
     process = subprocess.Popen([*FAULTPROF, "record", "-o", out, "--", "sh", "-c", script])
-    _wait_until(end.exists)
+    wait_until(end.exists)
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
     process.wait(30)
@@ -307,17 +307,9 @@ def _wait_for_child(pid: int, name: str) -> int:
         found[:] = [int(line.split()[0]) for line in listed.splitlines() if line.endswith(name)]
         return bool(found)
 
-    _wait_until(look)
+    wait_until(look)
     time.sleep(0.2)  # past its exec
     return found[0]
-
-
-def _wait_until(condition: object, seconds: float = 30) -> None:
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.05)
 
 
 def test_auto_says_what_it_does(tmp_path: Path) -> None:

@@ -13,15 +13,18 @@ import subprocess
 import termios
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import faultprof
-from tests.running import FAULTPROF, run
+from tests.running import FAULTPROF, run, wait_until
 
 pytestmark = pytest.mark.noisy("a terminal that is waited for")
+
+until = partial(wait_until, seconds=20)
 
 FAULTS = "while :; do true | true; done"  # processes, so faults of every kind
 
@@ -53,7 +56,7 @@ class Tmux:
 
     def shows(self, pattern: str, seconds: float = 20) -> list[str]:
         """Wait until a line matches and return the lines."""
-        until(lambda: re.search(pattern, "\n".join(self.lines()), re.M), seconds, self.lines)
+        wait_until(lambda: re.search(pattern, "\n".join(self.lines()), re.M), seconds, self.lines)
         return self.lines()
 
     def programs(self) -> set[int]:
@@ -63,15 +66,6 @@ class Tmux:
     def close(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):
             self.tmux("kill-server")
-
-
-def until(
-    condition: Callable[[], object], seconds: float = 20, seen: Callable[[], object] | None = None
-) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {seen() if seen else None}"
-        time.sleep(0.05)
 
 
 @pytest.fixture

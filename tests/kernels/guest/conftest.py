@@ -7,9 +7,11 @@ has is imported inside the tests. Fixtures of these tests belong here, helpers b
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 
+from tests.kernels.guest.traced_shell import compiled, setting
 from tests.kernels.vm.kernels import selected
 from tests.kernels.vm.session import OUTCOMES, Outcome
 from tests.noisy import pytest_runtest_protocol
@@ -21,6 +23,19 @@ __all__ = ["pytest_runtest_protocol"]
 def kernel(request: pytest.FixtureRequest) -> str:
     """Return the running kernel's name in the catalogue, such as "6.12"."""
     return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Compile the program that writes to pages."""
+    return str(compiled("pages.c", tmp_path_factory.mktemp("pages")))
+
+
+@pytest.fixture
+def small_pages() -> Iterator[None]:
+    """Fault in pages of the base size, whatever the distribution's default is."""
+    with setting("/sys/kernel/mm/transparent_hugepage/enabled", "never"):
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,6 @@ pytestmark = pytest.mark.noisy("a late timer")
 # Emulation runs at a tenth of the speed: at the default frequency the timer would be throttled,
 # which the ledger rightly calls degraded.
 SLOW = ("-F", "199")
-
-
-@pytest.fixture
-def small_pages() -> Iterator[None]:
-    """Fault in pages of the base size, whatever the distribution's default is."""
-    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    before = setting.read_text().partition("[")[2].partition("]")[0]
-    setting.write_text("never")
-    yield
-    setting.write_text(before)
 
 
 @pytest.mark.usefixtures("small_pages")

@@ -12,12 +12,16 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.running import wait_until
+
 pytestmark = pytest.mark.noisy("a terminal that is waited for")
+
+until = partial(wait_until, seconds=120, pause=0.2)
 
 # Every fault of the page that it touches again and again.
 WORKLOAD = """
@@ -76,13 +80,6 @@ class View:
         os.close(self._ours)
 
 
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 def probes_left() -> str:
     """Return the probes that tracefs knows of, and BPF programs of ours."""
     events = Path("/sys/kernel/tracing/kprobe_events").read_text()
@@ -111,7 +108,7 @@ def test_a_trace_is_shown_written_and_left(tmp_path: Path, kernel: str) -> None:
     view.hang_up()
     until(lambda: view.process.poll() is not None)
     assert view.process.returncode == 128 + signal.SIGHUP
-    until(lambda: not probes_left(), 20)
+    until(lambda: not probes_left(), seconds=20)
     recording = faultprof.load(tmp_path / "x.fprof")
     assert [one.index for one in recording.runs] == [0, 1]
     assert recording.runs[0] == written

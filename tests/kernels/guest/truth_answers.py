@@ -23,9 +23,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernels.guest.test_truth import pages, perturb, small_pages
-
-__all__ = ["pages", "small_pages"]  # fixtures
+from tests.kernels.guest.perturbing import perturb
 
 NODE = "__handle_mm_fault"
 DOSE_NS = 10_000
