@@ -72,7 +72,7 @@ def test_modules_do_not_reach_into_each_other(
 def test_names_agree_with_perf(known: list[tuple[int, str, str]], tmp_path: Path) -> None:
     """Record kernel stacks with perf and name their addresses as it does."""
     data = tmp_path / "perf.data"
-    work = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=20000"]
+    work = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=60000"]
     record = ["perf", "record", "-q", "-F", "500", "-e", "cpu-clock", "-g", "-o", data, "--", *work]
     subprocess.run(record, check=True, capture_output=True)
     script = ["perf", "script", "-i", data, "-F", "ip,sym,dso"]
