@@ -7,11 +7,18 @@
  * several begins for the same lock, as perf has it: a mutex says anew whether it spins or sleeps.
  *
  * The stack is taken and all entries are made when a wait begins; when it ends the task holds the
- * lock, and whatever is done then makes others wait longer. No lock's address leaves this program
+ * lock, and whatever is done then makes others wait longer. The clock is read before: most of that
+ * work is done while the lock is held by another, and so makes no wait longer. Only one that would
+ * have been shorter than the work takes as long as it. No lock's address leaves this program
  * but that of a variable of the kernel itself, which user space turns into its name.
  *
  * Who spins stays on its CPU, and what waits there meanwhile is an interrupt: those waits nest.
  * Who sleeps is known by task and lock.
+ *
+ * The kernel does not run one of these programs within itself. So a wait in an interrupt of
+ * on_begin() has an end only, and one in an interrupt of on_end() a begin only. Such a begin must
+ * not stay: it would be taken for that of another wait for the same lock, long after (a run queue's
+ * lock: 0.66 s).
  *
  * Knobs:
  *   SCOPE_ALL     see scope.h
@@ -84,6 +91,8 @@ struct place {
 struct wait {
 	u64 lock;
 	u64 start;
+	u64 task;
+	u64 here; /* where its stack was */
 	struct place place;
 };
 
@@ -251,25 +260,16 @@ static __always_inline u32 node_here(u64 task, u64 here)
 
 #endif
 
-/* Fill in where the wait is. */
-static __always_inline void locate(void *ctx, u64 task, struct place *place)
+/* Fill in where the wait is, as far as that is quickly done. */
+static __always_inline void locate(void *ctx, struct scratch *memory, struct wait *wait)
 {
-	int zero = 0;
-	struct scratch *memory = scratch.lookup(&zero);
-	u64 here;
-
-	place->node = ROOT;
-	place->stack = NO_STACK;
-	if (!memory)
-		return;
 	/* The verifier does not compute with a context pointer; through memory it becomes a number. */
 	*(volatile u64 *)&memory->here = (u64)ctx;
-	here = *(volatile u64 *)&memory->here;
-	if (here - read_u64(task, OFFSET_TASK_STRUCT_STACK) >= STACK_BYTES)
-		place->node = INTERRUPT;
+	wait->here = *(volatile u64 *)&memory->here;
+	if (wait->here - read_u64(wait->task, OFFSET_TASK_STRUCT_STACK) >= STACK_BYTES)
+		wait->place.node = INTERRUPT;
 	else
-		place->node = node_here(task, here);
-	place->stack = stack_here(ctx, &memory->stack);
+		wait->place.node = node_here(wait->task, wait->here);
 }
 
 /* Make room for the wait's figures, so that its end need not. */
@@ -292,6 +292,32 @@ static __always_inline struct wait *spinning_at(struct spinning *cpu, u64 index)
 	return &cpu->waits[index];
 }
 
+/* Whether a wait on this CPU cannot go on any more when `wait` begins: see above. */
+static __always_inline bool is_over(struct wait *older, struct wait *wait)
+{
+	if (wait->place.node != INTERRUPT || older->task != wait->task)
+		return true;
+	/* An interrupt of an interrupt is below it on the same stack, or on another. */
+	return older->place.node == INTERRUPT && wait->here - older->here < STACK_BYTES;
+}
+
+/* Forget the waits whose ends have not been seen. */
+static __always_inline void forget_before(struct wait *wait)
+{
+	int zero = 0, i;
+	struct spinning *cpu = spinning.lookup(&zero);
+
+	if (!cpu)
+		return;
+#pragma unroll
+	for (i = 0; i < MAX_NESTED; i++) {
+		if (!cpu->depth || !is_over(spinning_at(cpu, cpu->depth - 1), wait))
+			return;
+		bump(STAT_NO_END);
+		cpu->depth--;
+	}
+}
+
 static __always_inline void begin_spinning(struct wait *wait)
 {
 	int zero = 0;
@@ -307,14 +333,12 @@ static __always_inline void begin_spinning(struct wait *wait)
 	top = spinning_at(cpu, cpu->depth);
 	*top = *wait;
 	cpu->depth++;
-	top->start = bpf_ktime_get_ns();
 }
 
-static __always_inline void begin_sleeping(u64 task, struct wait *wait)
+static __always_inline void begin_sleeping(struct wait *wait)
 {
-	struct sleeper sleeper = { task, wait->lock };
+	struct sleeper sleeper = { wait->task, wait->lock };
 
-	wait->start = bpf_ktime_get_ns();
 	if (sleeping.update(&sleeper, wait))
 		bump(STAT_SLEEPERS_FULL);
 }
@@ -336,21 +360,25 @@ static __always_inline bool waits_already(u64 task, u64 lock, u32 type)
 
 int on_begin(struct bpf_raw_tracepoint_args *ctx)
 {
-	u64 task = bpf_get_current_task();
-	struct wait wait = { .lock = ctx->args[0] };
+	struct wait wait = { .lock = ctx->args[0], .start = bpf_ktime_get_ns() };
+	int zero = 0;
+	struct scratch *memory = scratch.lookup(&zero);
 
-	if (!scope_has_current())
+	if (!memory || !scope_has_current())
 		return 0;
+	wait.task = bpf_get_current_task();
 	wait.place.type = type_of(ctx->args[1]);
-	if (waits_already(task, wait.lock, wait.place.type))
+	locate(ctx, memory, &wait);
+	forget_before(&wait);
+	if (waits_already(wait.task, wait.lock, wait.place.type))
 		return 0;
-	identify(wait.lock, task, &wait.place);
-	locate(ctx, task, &wait.place);
+	identify(wait.lock, wait.task, &wait.place);
+	wait.place.stack = stack_here(ctx, &memory->stack);
 	prepare(&wait.place);
 	if (spins(wait.place.type))
 		begin_spinning(&wait);
 	else
-		begin_sleeping(task, &wait);
+		begin_sleeping(&wait);
 	return 0;
 }
 
@@ -386,8 +414,8 @@ static __always_inline void finish(struct wait *wait, u64 now)
 		__sync_fetch_and_add(&total->histogram[bucket], 1);
 }
 
-/* Return the wait that this CPU spins in for `lock`, and forget those within it: they are over. */
-static __always_inline struct wait *end_spinning(u64 lock)
+/* Return the wait that the task spins in for a lock, and forget those within it: they are over. */
+static __always_inline struct wait *end_spinning(struct sleeper *who)
 {
 	int zero = 0;
 	struct spinning *cpu = spinning.lookup(&zero);
@@ -401,7 +429,7 @@ static __always_inline struct wait *end_spinning(u64 lock)
 		if (above >= cpu->depth)
 			return NULL;
 		wait = spinning_at(cpu, cpu->depth - 1 - above);
-		if (wait->lock == lock) {
+		if (wait->lock == who->lock && wait->task == who->task) {
 			if (above)
 				bump(STAT_NO_END);
 			cpu->depth -= above + 1;
@@ -415,7 +443,7 @@ int on_end(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct sleeper sleeper = { bpf_get_current_task(), ctx->args[0] };
-	struct wait *wait = end_spinning(sleeper.lock);
+	struct wait *wait = end_spinning(&sleeper);
 
 	if (wait) {
 		finish(wait, now);

@@ -2,7 +2,7 @@
 
 Where a hypervisor or an emulator holds a CPU up, a clock goes on and its timers are late: a figure
 is then wrong by more than any sensible limit. Such a test may be tried again, and says how often it
-was; a fault of ours would show every time. Fixtures of a module are not made again.
+was; a fault of ours would show every time. What its module measured once is measured again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,17 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if failed is None or attempt == ATTEMPTS:
             break
         spoilt.append((f"attempt {attempt} failed", failed.longreprtext))
-        item._initrequest()  # type: ignore[attr-defined]  # a function's fixtures are made anew
+        _forget_fixtures(item)
     for report in reports:
         report.sections[:0] = spoilt
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _forget_fixtures(item: pytest.Item) -> None:
+    """Have the fixtures of the test and of its module made anew."""
+    module = item.getparent(pytest.Module)
+    assert module is not None
+    item.session._setupstate.teardown_exact(module.parent)  # type: ignore[arg-type]
+    item._initrequest()  # type: ignore[attr-defined]

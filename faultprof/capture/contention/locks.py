@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import dropwhile
+from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faultprof.bpf.maps import Map
@@ -118,7 +119,7 @@ class Locks:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._held = setting.scope.held
-        self._misses_before = 0
+        self._misses_before = (0, 0)
         self._labels: dict[_Place, str] = {}  # for who looks meanwhile
         self._variables = Variables.read()
         knobs, lent = _knobs(setting), setting.scope.lent_maps()
@@ -142,11 +143,12 @@ class Locks:
     def stop(self) -> dict[str, Any]:
         """Return what was counted; the scope's lender has stopped."""
         stats = dict(zip(_STATS, self._program.read_counters("stats"), strict=True))
-        missed = self._misses() - self._misses_before
-        # Their ends are not matched, but they are counted already.
-        unmatched = max(0, stats["unmatched_ends"] - stats["sleepers_full"] - missed)
+        begins, ends = map(sub, self._misses(), self._misses_before)
+        # A wait whose begin or end was skipped is counted as that already.
+        unmatched = max(0, stats["unmatched_ends"] - stats["sleepers_full"] - begins)
+        stats["missing_ends"] = max(0, stats["missing_ends"] - ends)
         lost = {name: stats[name] for name in _LOSSES}
-        lost["tracepoints_skipped"] = missed
+        lost["tracepoints_skipped"] = begins + ends
         if self._held:
             lost["unmatched_ends"] = unmatched
         return {
@@ -193,8 +195,9 @@ class Locks:
         """Detach and free everything; safe to repeat."""
         self._undo.close()
 
-    def _misses(self) -> int:
-        return sum(self._program.misses(function) for function in ("on_begin", "on_end"))
+    def _misses(self) -> tuple[int, int]:
+        """Return how often the kernel has skipped the programs of begins and of ends."""
+        return self._program.misses("on_begin"), self._program.misses("on_end")
 
     def _unfinished(self) -> int:
         """Return how many waits had not ended when the recording did."""
