@@ -80,8 +80,10 @@ struct met {
 BPF_F_TABLE("array", int, struct slots, slots, 1, 1 << 10);
 BPF_PERCPU_ARRAY(expiring, u64, 1); /* the timer that expires on this CPU */
 BPF_ARRAY(ticks, struct ticks, 1);
-BPF_ARRAY(any_slot, struct slot, 1); /* used within a tick: what any CPU is inside of */
-/* [function][CPUs] -> ns; with 0 CPUs only where one has just left. */
+/* Used within a tick: what each CPU is inside of, and what any is. */
+BPF_ARRAY(read_slots, struct slots, 1);
+BPF_ARRAY(any_slot, struct slot, 1);
+/* [function][CPUs] -> ns; with 0 CPUs nothing. */
 BPF_ARRAY(occupied, u64, FUNCTIONS *(CPUS + 1));
 BPF_PERCPU_ARRAY(met, struct met, FUNCTIONS *OCCUPANCY_STEPS);
 
@@ -196,27 +198,35 @@ static __always_inline void add_met(u32 function, u32 occupancy, u64 ns, u64 off
 	met_so_far->squares += (ns >> SQUARE_SHIFT) * (ns >> SQUARE_SHIFT);
 }
 
-/* Gather the functions that any CPU is inside of. */
-static __always_inline void gather_inside(struct inside *any, struct slots *all)
+/*
+ * Copy what all CPUs are inside of, and gather what any is. What is counted must be one look: if it
+ * were looked for what any is inside of and again for how many, who leaves in between would not
+ * count, and who enters would only where somebody else is inside.
+ */
+static __always_inline void read_once(struct slots *seen, struct inside *any, struct slots *all)
 {
 	u32 cpu, word;
+	u64 functions;
 
 	clear_inside(any);
 	_Pragma("clang loop unroll(disable)")
 	for (cpu = 0; cpu < CPUS; cpu++) {
 #pragma clang loop unroll(full)
-		for (word = 0; word < INSIDE_WORDS; word++)
-			any->words[word] |= *(volatile u64 *)&all->of_cpu[cpu].inside.words[word];
+		for (word = 0; word < INSIDE_WORDS; word++) {
+			functions = *(volatile u64 *)&all->of_cpu[cpu].inside.words[word];
+			seen->of_cpu[cpu].inside.words[word] = functions;
+			any->words[word] |= functions;
+		}
 	}
 }
 
-static __always_inline void count_function(struct slots *all, u32 function, u64 ns)
+static __always_inline void count_function(struct slots *seen, u32 function, u64 ns)
 {
-	int key = function * (CPUS + 1) + cpus_inside(all, function);
-	u64 *seen = occupied.lookup(&key);
+	int key = function * (CPUS + 1) + cpus_inside(seen, function);
+	u64 *so_far = occupied.lookup(&key);
 
-	if (seen)
-		*seen += ns;
+	if (so_far)
+		*so_far += ns;
 }
 
 /* What is so now counts for the time since the former reading; `ns` is that. */
@@ -224,16 +234,16 @@ static __always_inline void read_all_slots(u64 ns)
 {
 	int zero = 0;
 	struct slot *any = any_slot.lookup(&zero);
-	struct slots *all = all_slots();
+	struct slots *all = all_slots(), *seen = read_slots.lookup(&zero);
 	u32 function;
 
-	if (!any || !all)
+	if (!any || !all || !seen)
 		return;
-	gather_inside(&any->inside, all);
+	read_once(seen, &any->inside, all);
 	_Pragma("clang loop unroll(disable)")
 	for (function = 0; function < FUNCTIONS; function++)
 		if (is_inside(word_of(any, function), function))
-			count_function(all, function, ns);
+			count_function(seen, function, ns);
 }
 
 /* hrtimer_expire_entry(timer, now) */

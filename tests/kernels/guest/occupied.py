@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.running import run
 
-SECONDS = 8
+SECONDS = 4
 TOLERANCE = 0.05
 # From which mean on the readings are many enough: fewer CPUs inside, and chance is larger.
 BUSY = 0.5
