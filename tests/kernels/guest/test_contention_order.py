@@ -19,7 +19,7 @@ from .traced_shell import compiled, setting
 
 pytestmark = pytest.mark.noisy("a late timer")
 
-PAGES = 24  # huge ones
+PAGES, COPIES = 24, 72  # huge ones
 NOT_THE_FIRST = 300  # the page that is touched, of 512
 CLEAR, COPY = "folio_zero_user", "copy_user_large_folio"
 POOL = "/proc/sys/vm/nr_overcommit_hugepages"
@@ -37,7 +37,7 @@ ORDERS = {
 @pytest.fixture
 def pool() -> Iterator[None]:
     """Let there be huge pages of a pool."""
-    with setting(POOL, str(3 * PAGES)), setting(THP, "madvise"):  # none of a program's own pages
+    with setting(POOL, str(3 * COPIES)), setting(THP, "madvise"):  # none of a program's own pages
         yield
 
 
@@ -55,9 +55,11 @@ def order(recording: Path, *command: object) -> tuple[dict[str, Any], str, list[
     return json.loads(told.stdout)["order"], text, [int(word) for word in done.stdout.split()]
 
 
-def check(work: dict[str, Any], order: str, touched_ns: int) -> None:
-    """Demand of a function's figures that they are those of PAGES calls, all in one order."""
-    assert work["calls"] + work["switched_calls"] == PAGES
+def check(
+    work: dict[str, Any], order: str, touched_ns: int, calls: int = PAGES, least: float = PAGES / 4
+) -> None:
+    """Demand of a function's figures that they are those of so many calls, all in one order."""
+    assert work["calls"] + work["switched_calls"] == calls
     assert work["pages"] == 512 * work["calls"]
     assert sum(count for _, count in work["histogram"]) == work["calls"]
     assert 0 < work["ns"] < touched_ns
@@ -65,7 +67,7 @@ def check(work: dict[str, Any], order: str, touched_ns: int) -> None:
     # A call that was looked at once is judged by the time gone by, which is wrong where the virtual
     # CPU was held up meanwhile: seen of one call in 24, beside three other machines.
     assert told[order] >= 0.9 * sum(told.values()), work
-    assert told[order] >= PAGES / 4, "a clear takes milliseconds, and is looked at every 0.5 ms"
+    assert told[order] >= least, "a clear takes milliseconds, and is looked at every 0.5 ms"
 
 
 def test_first_touch_of_anonymous_huge_pages(tmp_path: Path, kernel: str) -> None:
@@ -98,11 +100,15 @@ def test_huge_pages_of_a_pool_are_cleared_by_the_fault(tmp_path: Path, kernel: s
 
 @pytest.mark.usefixtures("pool")
 def test_copies(tmp_path: Path) -> None:
-    """copy_user_large_folio() has kept process_huge_page()."""
+    """copy_user_large_folio() has kept process_huge_page().
+
+    A copy takes as little as 1 ms on 7.3 and an idle host. That it converges is told by no single
+    look: one copy in 24 was looked at twice.
+    """
     program = compiled("huge.c", tmp_path)
     for page, expected in ((0, "descending"), (NOT_THE_FIRST, "converging")):
-        found, _, (_, took) = order(tmp_path / "x.fprof", program, "copy", PAGES, page)
-        check(found["functions"][COPY], expected, took)
+        found, _, (_, took) = order(tmp_path / "x.fprof", program, "copy", COPIES, page)
+        check(found["functions"][COPY], expected, took, COPIES, least=1)
 
 
 def test_the_bundled_case(tmp_path: Path, kernel: str) -> None:

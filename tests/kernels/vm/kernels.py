@@ -69,8 +69,6 @@ EXACT = ("test_truth",)
 SOME = {
     "test_two_kernels": ("6.1", "7.3"),
     "test_top": ("6.12",),
-    # On 7.3 a few of 24 calls were taken for another order, on a busy machine.
-    "test_contention_order": ("6.1", "6.12"),
 }
 """Modules of guest tests that run on some kernels only."""
 
