@@ -20,6 +20,7 @@ from faultprof.capture.calibration_beside import measured_sample, measured_switc
 from faultprof.capture.calibration_in_place import CALLED, CALLER, Faults, InPlace
 from faultprof.capture.calibration_loop import Bench, Loop, repeated
 from faultprof.capture.calibration_time import TimeLeft
+from faultprof.capture.idle_libraries import keep_idle
 from faultprof.capture.machine import cpu_info, kernel_info
 from faultprof.capture.occupancy_knobs import OccupancyKnobs
 from faultprof.capture.scope import Scope
@@ -92,6 +93,7 @@ def calibrate(
         TooSlowError: not even one round fits.
         FaultprofError: nothing can be measured (exit code 3).
     """
+    keep_idle()
     time_left = TimeLeft(seconds)
     view = KernelView.read(owner=owner)
     subjects, missing = _subjects(view, methods)

@@ -21,6 +21,7 @@ from faultprof.capture.bundled import with_usemem
 from faultprof.capture.choice import Choice, choose_mode
 from faultprof.capture.command import Command, check_directory
 from faultprof.capture.identity import Identity, invoking_user
+from faultprof.capture.idle_libraries import keep_idle
 from faultprof.capture.options import RecordOptions
 from faultprof.capture.output import Output
 from faultprof.capture.schedule import Schedule
@@ -171,6 +172,7 @@ class Session:
         from faultprof.capture.sampling import allow_many_events
         from faultprof.capture.scope import Scope
 
+        keep_idle()  # the commands have their environment
         options = self.options
         held = bool(commands) and not options.everything
         pid = commands[0].pid if held else options.pid

@@ -44,8 +44,8 @@ def test_shares_of_writes_to_new_memory(tmp_path: Path) -> None:
 
 def test_shares_of_reads_of_a_file(tmp_path: Path, scratch: Path) -> None:
     # One task: two that read the same pages in step wait for each other's cache lines, and whatever
-    # puts them out of step makes them faster, by up to a half. Bare 205 to 256 ms, under perf 188
-    # to 215, under ours 110 to 190, and each tool's shares were true of its own run.
+    # puts them out of step makes them faster: bare 231 to 273 ms, under perf 169 to 228, under ours
+    # 185 to 213. What is then true of one run is not of the next.
     workload = [str(find_usemem().path), "--readonly", "-j", "4096", "-f", str(scratch), "6g"]
     subprocess.run(workload, check=True, stdout=subprocess.DEVNULL)
     _compare(workload, tmp_path)

@@ -278,6 +278,27 @@ def test_the_command_inherits_no_file_of_ours(tmp_path: Path) -> None:
     assert {int(fd) for fd in done.stdout.split()} <= {0, 1, 2, 3}
 
 
+def test_the_command_has_the_environment_that_we_were_given(tmp_path: Path) -> None:
+    given = {**os.environ, "A": "b\nc"}
+    done = run("record", "-q", "-o", tmp_path / "x.fprof", "--", "env", "-0", env=given)
+    assert set(done.stdout.split("\0")) - {""} == {
+        f"{name}={value}" for name, value in given.items()
+    }
+
+
+def test_we_take_no_cpu_while_the_command_runs(tmp_path: Path) -> None:
+    """Neither do threads of libraries: OpenBLAS's took 50 ms of another CPU at the start."""
+    time_of_all = "cat /proc/$PPID/task/*/schedstat"
+    script = f"{time_of_all}; echo; sleep 0.3; {time_of_all}"
+    done = run("record", "-q", "-o", tmp_path / "x.fprof", "--", "sh", "-c", script)
+    before, after = (
+        sum(int(line.split()[0]) for line in part.splitlines())
+        for part in done.stdout.split("\n\n")
+    )
+    print(f"{(after - before) / 1e6:.1f} ms")
+    assert 0 <= after - before < 10e6
+
+
 def test_nothing_is_attached_after_any_of_it() -> None:
     assert not [line for line in _programs() if "name on_sample" in line]
 
