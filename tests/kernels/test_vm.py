@@ -132,6 +132,15 @@ def test_an_unknown_kernel_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -
         kernels.selected()
 
 
+def test_a_kernel_for_runs_by_hand_is_tested_only_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAULTPROF_KERNELS", raising=False)
+    names = [kernel.name for kernel in kernels.selected()]
+    assert "6.12-exact" in names
+    assert "7.3-exact" not in names
+    monkeypatch.setenv("FAULTPROF_KERNELS", "7.3-exact")
+    assert [kernel.name for kernel in kernels.selected()] == ["7.3-exact"]
+
+
 def test_the_source_tree_is_what_git_would_commit(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     for name in (".gitignore", "new.py", "a b", "junk.log"):

@@ -38,6 +38,8 @@ class Kernel:
     """Modules of guest tests that run on it; none given: all but those of exact machines."""
     exact: bool = False
     """Whether its machine counts instructions for time (machine.py)."""
+    by_hand: bool = False
+    """Whether it is tested only where FAULTPROF_KERNELS names it."""
 
     @property
     def name(self) -> str:
@@ -90,12 +92,22 @@ KERNELS = {
             modules=("test_trace_answers",),
         ),
         Kernel("6.12", _BOOKWORM, userland="bookworm", modules=EXACT, exact=True),
+        Kernel(
+            "7.3",
+            ("trixie-backports",),
+            userland="trixie",
+            modules=EXACT,
+            exact=True,
+            by_hand=True,
+        ),
     )
 }
 
 
 def selected() -> list[Kernel]:
-    """Return the kernels to be tested: all, or those that FAULTPROF_KERNELS names ("6.1,7.3").
+    """Return the kernels to be tested: those that FAULTPROF_KERNELS names ("6.1,7.3"), or else all.
+
+    All but those for runs by hand, that is: such a one is tested only by name.
 
     Raises:
         VmError: it names one that the catalogue does not have.
@@ -103,7 +115,9 @@ def selected() -> list[Kernel]:
     names = [name for name in os.environ.get("FAULTPROF_KERNELS", "").split(",") if name]
     if unknown := [name for name in names if name not in KERNELS]:
         raise VmError(f"FAULTPROF_KERNELS: {unknown[0]} is none of {', '.join(KERNELS)}")
-    return [kernel for name, kernel in KERNELS.items() if name in (names or KERNELS)]
+    if not names:
+        return [kernel for kernel in KERNELS.values() if not kernel.by_hand]
+    return [kernel for name, kernel in KERNELS.items() if name in names]
 
 
 @dataclass(frozen=True)
