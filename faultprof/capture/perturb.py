@@ -213,7 +213,8 @@ def _keep(
             as_root=options.as_root,
         )
         # The session forks the command itself: we and all that we fork are delayed.
-        dose = Dose(delay_ns, 1 << 62, 3600.0, options.every, options.jitter)
+        cpus = None if options.cpus is None else frozenset(options.cpus)
+        dose = Dose(delay_ns, 1 << 62, 3600.0, options.every, options.jitter, cpus)
         delayer.aim(Scope(os.getpid()), dose)
         status = Session(repeated(recording, 1), say, identity=identity).run()
         delayer.done()

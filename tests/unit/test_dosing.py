@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from faultprof.capture import perturb
 from faultprof.capture.dosing import DoseSession, Runner
 from faultprof.capture.perturbing import Counts, Dose
 from faultprof.capture.wait import Signals
@@ -107,3 +109,20 @@ def test_the_watchdog_knows_the_undelayed_median(signals: Signals) -> None:
     assert delayed.seconds == pytest.approx(4 * first.timed.wall_s)
     assert 0 < delayed.budget_ns <= delayed.seconds * 1e9 * (os.cpu_count() or 1)
     assert (delayed.every, delayed.cpus) == (3, frozenset({1}))
+
+
+def test_a_kept_recording_is_delayed_where_the_runs_were(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[Dose] = []
+    delayer: Any = SimpleNamespace(
+        method="kprobe", aim=lambda _, dose: given.append(dose), done=lambda: None
+    )
+    monkeypatch.setattr(perturb, "Session", lambda *_, **__: SimpleNamespace(run=lambda: 0))
+    options = perturb.PerturbOptions(
+        ("true",), ("do_fault",), (0, 1000), every=10, jitter=True, cpus=(1, 3)
+    )
+    perturb._keep(options, tmp_path, delayer, None, print)
+    assert [dose.delay_ns for dose in given] == [0, 1000]
+    for dose in given:
+        assert (dose.every, dose.jitter, dose.cpus) == (10, True, {1, 3})
