@@ -109,24 +109,27 @@ class Runner:
             try:
                 prepare(command.pid)
                 self._signals.raise_pending()
+                # Before: a short command may be over when we run again.
+                started = time.monotonic()
                 command.release()
             finally:
                 command.abandon()
-            wall_s = self._wait(command, timeout, on_timeout)
+            wall_s = self._wait(command, started, timeout, on_timeout)
             output = _tail(printed)
         end = command.wait()
         if end.status:
             raise _failed(end, output)
         return TimedRun(wall_s, end.user_s, end.system_s, output)
 
-    def _wait(self, command: Command, timeout: float, on_timeout: Callable[[], object]) -> float:
+    def _wait(
+        self, command: Command, started: float, timeout: float, on_timeout: Callable[[], object]
+    ) -> float:
         received: list[int] = []
 
         def note(number: int) -> int:
             received.append(number)
             return number if len(received) == 1 else signal.SIGKILL
 
-        started = time.monotonic()
         if not wait_for_command(self._signals, command, timeout, note):
             on_timeout()
             wait_for_command(self._signals, command, float("inf"), note)

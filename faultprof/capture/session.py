@@ -331,12 +331,12 @@ class _Recorder:
         from faultprof.capture.outcome import Run
 
         self._engines.start()
+        since = time.monotonic()  # a short command may be over when we run again after its release
         if command is not None:
             self.latest = command
             command.release()
-        watched = Watched(
-            self._engines, self._signals, command, target, self._session.options.duration, outcome
-        )
+        duration = self._session.options.duration
+        watched = Watched(self._engines, self._signals, command, target, duration, outcome, since)
         end = self._wait(watched)
         wall_s = time.monotonic() - watched.since
         captured = self._engines.stop(detach=is_last)

@@ -100,7 +100,8 @@ class FakeDelayer:
 
 def test_the_watchdog_knows_the_undelayed_median(signals: Signals) -> None:
     delayer: Any = FakeDelayer()
-    session = DoseSession(_runner(signals, "true"), delayer, every=3, cpus=[1], timeout=4.0)
+    command = _runner(signals, "sleep 0.1")
+    session = DoseSession(command, delayer, every=3, cpus=[1], timeout=4.0)
     first = session.run(0, -1)
     second = session.run(1_000, 0)
     assert (first.counts["f"].due, first.parallel, second.delay_ns) == (2, 1.5, 1_000)
