@@ -15,8 +15,8 @@ from .vm.machine import Machine
 
 COLLIDE = """
 cd /job/src
-cc -O1 -pthread -o /tmp/collide examples/collide.c
-python -m faultprof -q perturb --at __handle_mm_fault --delay 0,50us,100us --repeat 5 --seed 1 \\
+cc -O1 -pthread -o /tmp/collide examples/surprise/collide.c
+python -m faultprof perturb -q --at __handle_mm_fault --delay 0,50us,100us --repeat 6 --seed 1 \\
     --no-cost --json -- /tmp/collide {arguments}
 """
 
@@ -29,4 +29,4 @@ def test_a_delay_outside_of_what_threads_collide_on_makes_them_faster(machine: M
     print(found)
     assert found["verdict"] == "anomaly: slower is faster"
     assert found["index"]["high"] < 0
-    assert found["missed"] == 0
+    assert found["missed"] <= 1e-4 * sum(dose["due"] for dose in found["doses"])

@@ -41,7 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGES 64
+#define PAGES 128
 #define PAGE 4096UL
 #define MAX_THREADS 64
 

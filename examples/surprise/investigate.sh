@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a surprise to its proof: a command that gets faster when it is measured. It wants four idle
 # CPUs: on a busy machine the threads are kept apart by that alone, and nothing is to be seen.
-# Usage: examples/surprise.sh [FAULTPROF]   (needs root, kprobes or fentry, and a C compiler)
+# Usage: examples/surprise/investigate.sh [FAULTPROF]   (needs root, kprobes or fentry, and a C compiler)
 set -euo pipefail
 
 read -ra faultprof <<<"${1:-faultprof}"
