@@ -27,12 +27,12 @@ from tests.user_programs import Program, build, tool
 # Nothing of it runs in libc, which has no frame pointers.
 BURNER = """
 #define PAGE 4096
-#define PAGES 20000
+#define PAGES 60000
 static volatile char memory[PAGES][PAGE];
 static volatile unsigned sum;
 __attribute__((noinline)) static void inner(unsigned page) {
     memory[page][0] = 1;
-    for (unsigned i = 0; i < 20000; i++) sum += i;
+    for (unsigned i = 0; i < 7000; i++) sum += i;
 }
 __attribute__((noinline)) void outer(void) {
     for (unsigned page = 0; page < PAGES; page++) inner(page);
